@@ -18,7 +18,7 @@ const END: &str = "-----END CERTIFICATE-----";
 pub(crate) enum AuthorityError {
     #[error("the certificates of {} cannot be read: {error}", path.display())]
     Read { path: PathBuf, error: std::io::Error },
-    #[error("--root-ca-file {}: holds no certificate (a block that begins with {BEGIN})", path.display())]
+    #[error("--root-ca-file {}: contains no certificate (a block that begins with {BEGIN})", path.display())]
     None { path: PathBuf },
 }
 
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(server(None, None), None, "plain HTTP");
         assert_eq!(server(None, Some(&chain)), Some(pem("root")), "the end of the chain");
         assert_eq!(server(Some(&given), Some(&chain)), Some(pem("a") + &pem("b")), "the flag wins");
-        assert!(of_server(Some(&empty), None).unwrap_err().to_string().contains("holds no certificate"));
+        assert!(of_server(Some(&empty), None).unwrap_err().to_string().contains("contains no certificate"));
         assert!(of_server(Some(&dir.path().join("none")), None).is_err());
         let url = |ca_file| Endpoint::Url { url: "https://x".into(), token: None, ca_file, insecure: false };
         assert_eq!(of_client(None, &url(None)).unwrap(), None, "the system's authorities");

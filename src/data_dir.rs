@@ -1,4 +1,4 @@
-//! Locates the data directory and makes it accessible to its owner only, whatever the umask is.
+//! Locates the data directory and makes it accessible to its owner only, for every umask.
 //!
 //! Everything in it is secret: objects, keys, the audit log. The mode of the directory protects its content; the files have the mode 0600
 //! as well, so that a copy or a changed mode of the directory exposes nothing.
@@ -84,7 +84,7 @@ pub(crate) fn prepare(given: Option<&Path>) -> Result<PathBuf, DataDirError> {
     Ok(path)
 }
 
-/// The mode that something in the data directory must have; `None` if it has it. Pure.
+/// The restricted form of a mode; `None` if the mode is restricted already. Pure.
 fn restricted(mode: u32) -> Option<u32> {
     let mode = mode & 0o777;
     (mode & OTHERS != 0).then_some(mode & !OTHERS)
@@ -97,7 +97,7 @@ fn restrict(path: &Path) -> Result<(), DataDirError> {
     };
     let found = std::fs::metadata(path).map_err(failed(path))?;
     if let Some(mode) = restricted(found.mode()) {
-        // First: afterwards, no other user can exchange what is below.
+        // Before the files below: no other user can replace them afterwards.
         std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed(path))?;
         tracing::warn!(
             "other users could read the data directory {} (mode {:o}); its mode is {mode:o} now, and that of its files is \
@@ -117,10 +117,10 @@ fn restrict_below(dir: &Path, depth: u32) -> Result<(), DataDirError> {
     for entry in std::fs::read_dir(dir).map_err(failed(dir))? {
         let entry = entry.map_err(failed(dir))?;
         let path = entry.path();
-        // Of the entry itself: links may point anywhere.
+        // The metadata of the entry itself, because links may point anywhere.
         let found: Metadata = match std::fs::symlink_metadata(&path) {
             Ok(found) => found,
-            // A file of a server that runs.
+            // A running server may have removed the file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed(&path)(error)),
         };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Where the control groups are mounted.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Bytes; `None` if the system does not tell.
+/// Bytes; `None` if the system does not report it.
 pub(crate) fn bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| of_machine(&text));
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

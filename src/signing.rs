@@ -1,4 +1,4 @@
-//! The authority that signs certificate requests, and what a server with one publishes.
+//! The authority that signs certificate requests, and the objects that a server with an authority publishes.
 
 use orlop_apiserver::ClusterInfo;
 use orlop_controller::certificates::authority::{SigningAuthority, SigningAuthorityError};

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_of_the_webhook_decides_about_repetition() {
+    fn status_of_the_webhook_decides_about_retries() {
         for (code, want) in [
             (200, None),
             (204, None),

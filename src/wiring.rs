@@ -136,8 +136,8 @@ pub(crate) async fn serve(
 ) -> Result<(), RunError> {
     let listen = &config.listen;
     if nodes.machine.is_none() {
-        // The library of the store creates files with the mode of the umask. The agent of a machine creates files that pods must be able
-        // to read; beside it, the modes of the directories protect the store.
+        // The database library of the store creates files with the mode of the umask. In a process with a node agent, the umask is
+        // unchanged, because pods must be able to read the files of the agent; the modes of the directories then protect the store.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     }
     // Inexpensive checks run before the store is opened.
@@ -441,7 +441,7 @@ async fn open_with(
     }
 }
 
-/// The retention of Secrets, and of the signing keys that earlier versions kept in the store.
+/// The retention of Secrets, and of the signing keys that earlier versions stored.
 fn sensitive(age: Duration) -> Sensitive {
     let prefixes = ["/registry/secrets/", "/registry/orlop.serviceaccountkeys/"].map(str::to_owned).into();
     let default = Sensitive::default();

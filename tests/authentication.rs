@@ -1,4 +1,4 @@
-//! Credentials on a real socket: certificates that end or lose their authority, front proxies, bootstrap tokens, OpenID Connect and a
+//! Credentials on a real socket: certificates that expire or lose their authority, front proxies, bootstrap tokens, OpenID Connect and a
 //! webhook.
 
 use std::path::Path;
@@ -32,7 +32,7 @@ const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 /// A server with TLS, a token of an administrator (`root`), and more flags.
 struct Server {
     url: String,
-    // Before the directory, so that the process ends first.
+    // Dropped before the directory, so that the process ends first.
     process: Process,
     dir: TempDir,
 }
@@ -97,7 +97,7 @@ async fn user(client: &Http, headers: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn removed_authority_and_expired_certificates_end_access() {
+async fn removed_authorities_and_expired_certificates_end_access() {
     let now = Timestamp::now();
     let users = authority(now);
     let files = [("clients.crt", users.certificate().to_owned())];
@@ -116,7 +116,7 @@ async fn removed_authority_and_expired_certificates_end_access() {
     // The watch has no timeout before this: it breaks because its connection is closed.
     while let Ok(Some(_)) = watch.try_next().await {}
     assert_eq!(user(&ann, &[]).await, "401", "its authority was removed");
-    assert!(server.process.log().contains("its client certificate is not valid any more"));
+    assert!(server.process.log().contains("its client certificate is no longer valid"));
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn run_issuer(authority: &Authority, keys: Value) -> String {
     url
 }
 
-/// Runs a webhook that knows one token; returns its kubeconfig.
+/// Runs a webhook that accepts one token; returns its kubeconfig.
 async fn run_webhook() -> String {
     let review = |review: String| async move {
         let review: Value = serde_json::from_str(&review).unwrap();

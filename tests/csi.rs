@@ -184,7 +184,7 @@ async fn csi_volume_lives_from_claim_to_deletion() {
     }
     assert_eq!(lab.driver.driver().await.all_volumes().await.unwrap().len(), 3);
 
-    // Everything is deleted again, with a kill in between; nothing remains in the driver.
+    // Delete all objects, with a kill in between; the driver has no volumes afterwards.
     lab.end_pod("first").await;
     lab.plane.kill_and_restart().await;
     lab.http = lab.plane.http();

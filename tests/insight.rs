@@ -130,7 +130,7 @@ async fn lost_volume_is_restored_and_its_claim_moved() {
     phase(&data, "Bound").await;
     phase(&disk, "Bound").await;
     let impact = ask(&["impact", "pvc/data"], 0);
-    assert!(impact.out.starts_with("persistentvolumeclaim default/data goes"), "{}", impact.out);
+    assert!(impact.out.starts_with("persistentvolumeclaim default/data is deleted"), "{}", impact.out);
 
     http.delete(&disk).await.expect(200);
     let held = ask(&["why", "pv/disk"], 1).out;

@@ -100,7 +100,7 @@ async fn accidentally_deleted_volume_is_restored_with_one_request() {
         assert_eq!(text(&volume, "/spec/csi/volumeHandle"), format!("handle-{name}"));
         assert_eq!(volume["spec"]["persistentVolumeReclaimPolicy"], "Retain");
         assert_eq!(volume["spec"]["claimRef"]["uid"], before["metadata"]["uid"]);
-        // A second request has nothing to do, and the answer says so.
+        // A second request has nothing to do, and the response states this.
         let again = verb(&http, aim, verb_name, json!({})).await;
         assert_eq!(again.code, 409, "{}", again.text());
         let events = http.get("/apis/events.k8s.io/v1/namespaces/default/events").await.expect(200);

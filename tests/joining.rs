@@ -1,6 +1,6 @@
 //! A machine joins with a bootstrap token, users get kubeconfigs, and requests for certificates are approved, denied and signed.
 //!
-//! The token is also a static one, so that these stories do not depend on how the server authenticates bootstrap tokens.
+//! `--token-auth-file` contains the bootstrap token too, so that the tests do not depend on the authentication of bootstrap tokens.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -257,7 +257,7 @@ async fn kubectl_approves_and_denies_requests() {
 }
 
 #[tokio::test]
-async fn files_are_private_whatever_the_umask_is() {
+async fn files_are_private_for_every_umask() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     // A directory of an earlier version, or of an administrator.
@@ -290,7 +290,7 @@ async fn files_are_private_whatever_the_umask_is() {
     .await;
     let (mut todo, mut seen) = (vec![data], 0);
     while let Some(path) = todo.pop() {
-        // Files of a running server may be gone.
+        // A running server may have removed the file.
         let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
         assert_eq!(found.permissions().mode() & 0o077, 0, "{}", path.display());
         seen += 1;

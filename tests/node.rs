@@ -102,7 +102,7 @@ pub(crate) fn loop_devices(below: &Path) -> Vec<PathBuf> {
     devices.filter(is_below).map(|device| Path::new("/dev").join(device.file_name())).collect()
 }
 
-/// Unmounts what a failed test has left mounted.
+/// Unmounts the volumes of a failed test.
 pub(crate) struct Swept(pub(crate) PathBuf);
 
 impl Drop for Swept {

@@ -228,7 +228,7 @@ async fn encrypted_secrets_are_in_no_file_and_keys_in_no_log() {
 
 /// The tokens of a replaced key are rejected by the running server, and the key is in no log.
 #[tokio::test]
-async fn rotated_service_account_key_ends_its_tokens() {
+async fn rotation_invalidates_tokens_of_the_previous_service_account_key() {
     let mut plane = Plane::of(Layout::ServerAlone).server_flags(&["--log-level", "trace"]).start().await;
     let http = plane.http();
     http.post("/api/v1/namespaces/default/serviceaccounts", &json!({"metadata": {"name": "robot"}})).await;

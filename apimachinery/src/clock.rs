@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// Where timestamps come from.
+/// The source of timestamps.
 #[derive(Debug, Clone, Copy)]
 pub enum Clock {
     /// The system's wall clock.

@@ -13,7 +13,7 @@ pub struct Selector {
     rules: BTreeMap<String, FieldRule>,
 }
 
-/// What one field must be.
+/// The requirement on one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct FieldRule {
     /// The values that it must equal: more than one never match.

@@ -26,7 +26,7 @@ impl Steps {
     /// Takes `count` steps.
     ///
     /// # Errors
-    /// So many are not left. Every later call fails too.
+    /// Fewer steps remain. Every later call fails too.
     pub fn take(&self, count: usize) -> Result<(), OutOfSteps> {
         let left = self.left.get().checked_sub(count as u64);
         self.left.set(left.unwrap_or(0));

@@ -80,7 +80,7 @@ pub(crate) async fn keep_kubernetes_service(server: &Inner) {
 /// Maintains the ConfigMap from which other API servers read how to authenticate clients. Errors are only logged.
 pub(crate) async fn keep_extension_authentication(server: &Inner) {
     if let Err(error) = extension_authentication::keep(server).await {
-        tracing::warn!(error, "cannot keep the ConfigMap kube-system/extension-apiserver-authentication");
+        tracing::warn!(error, "cannot update the ConfigMap kube-system/extension-apiserver-authentication");
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn event_that_is_written_meanwhile_does_not_keep_the_others() {
+    async fn concurrently_written_event_does_not_stop_the_expiry_of_others() {
         let store = Memory::<Projection>::new();
         let put = async |name: &str, expect: Expect| {
             let op = Op::Put { value: "{}".into(), view: Projection::default() };

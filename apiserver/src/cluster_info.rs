@@ -16,10 +16,10 @@ const NAMESPACE: &str = "kube-public";
 const NAME: &str = "cluster-info";
 /// The key of the kubeconfig.
 const KEY: &str = "kubeconfig";
-/// How often a commit that conflicts with other writers is tried.
+/// Maximum number of attempts, if commits conflict with other writers.
 const TRIES: usize = 5;
 
-/// Creates the ConfigMap, or replaces its kubeconfig. The controller for the signatures replaces those.
+/// Creates the ConfigMap, or replaces its kubeconfig. `bootstrap-signer-controller` replaces the signatures.
 pub(crate) async fn publish(server: &Inner, info: &ClusterInfo) -> Result<(), String> {
     let kind = by_resource("", "v1", "configmaps").ok_or("there are no ConfigMaps")?;
     let config =
@@ -49,5 +49,5 @@ pub(crate) async fn publish(server: &Inner, info: &ClusterInfo) -> Result<(), St
             Err(error) => return Err(error.to_string()),
         }
     }
-    Err(format!("other writers change the ConfigMap {NAMESPACE}/{NAME} all the time"))
+    Err(format!("each of {TRIES} writes of the ConfigMap {NAMESPACE}/{NAME} conflicted with another writer"))
 }

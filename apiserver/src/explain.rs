@@ -19,7 +19,7 @@ pub struct ExplainTarget {
     pub namespace: Option<String>,
     /// The name of the object.
     pub name: String,
-    /// The object as the server has it now, with its kind.
+    /// The current object on the server, with its kind.
     pub object: Value,
     /// Whether the explanation may mention other objects. Otherwise it contains only the codes of the causes and their meanings.
     pub with_related: bool,

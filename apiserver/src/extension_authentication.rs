@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_other_servers_stay_and_expired_authorities_do_not() {
+    fn entries_of_other_servers_are_retained_and_expired_authorities_removed() {
         let now: Timestamp = NOW.parse().unwrap();
         let (one, other, expired) = (certificate(NOW), certificate(NOW), certificate("2010-01-01T00:00:00Z"));
         let names = |names: &[&str]| FrontProxyConfig {

@@ -77,7 +77,7 @@ impl<T: Copy> Followed<T> {
                     return false;
                 }
                 match watcher.next().now_or_never() {
-                    // It fell behind after the check: the rest is on the disk.
+                    // The watcher fell behind after the check, so the remaining events are only on the disk.
                     None if watcher.is_behind() => return false,
                     None => break,
                     Some(Err(_)) => return false,

@@ -48,7 +48,7 @@ fn roots(pem: &[u8]) -> RootCertStore {
     roots
 }
 
-/// The error of a handshake, in Go's words where clients know them.
+/// The error of a handshake, with Go's text where clients depend on it.
 pub(crate) fn handshake_error(error: &std::io::Error) -> String {
     let shown = error.to_string();
     if shown.contains("UnknownIssuer") {

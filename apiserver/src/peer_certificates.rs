@@ -216,7 +216,7 @@ fn verify(chain: &[CertificateDer<'_>], current: &Authorities, now: Timestamp) -
         let ends = chain.iter().filter_map(|one| certificate::not_after(one)?.checked_add(second).ok());
         ends.filter(|end| *end > now).min().unwrap_or(next)
     } else {
-        // It may become valid.
+        // The certificate may become valid.
         next
     };
     CheckedCertificate { generation: current.generation, at: now, until, user, proxy }
@@ -289,7 +289,7 @@ mod tests {
         let peer = PeerCertificates::new(vec![certificate(&users, "ann")], current);
         for (case, now, want) in [
             ("1 before", "2026-11-26T11:54:59Z", "refused"),
-            ("2 from the begin", "2026-11-26T11:55:00Z", "ann"),
+            ("2 from the start", "2026-11-26T11:55:00Z", "ann"),
             ("3 now", NOW, "ann"),
             ("4 to the end", "2027-11-26T12:00:00Z", "ann"),
             ("5 after", "2027-11-26T12:00:01Z", "refused"),
@@ -344,7 +344,7 @@ mod tests {
         let current = Arc::new(ClientAuthorities::default());
         current.replace(vec![der(users.certificate())], Vec::new()).unwrap();
         let peer = || PeerCertificates::new(vec![certificate(&users, "ann")], current.clone());
-        // The clock of the test passes the end of the certificate.
+        // The clock of the test advances beyond the end of the certificate.
         peer().ended(clock("2027-11-26T11:00:00Z")).await;
 
         let mut open = std::pin::pin!(peer().ended(clock(NOW)));

@@ -100,7 +100,7 @@ impl Server {
         let accounts = Arc::new(accounts);
         let kubelet_tokens = KubeletTokens::new();
         let kubelet_tokens = kubelet_tokens
-            .ok_or_else(|| ServerError::SigningKey("the system gives no random numbers".to_owned()))?;
+            .ok_or_else(|| ServerError::SigningKey("the system has no random numbers".to_owned()))?;
         let compute = Compute::start(config.request_timeout).map_err(ServerError::Threads)?;
         let mut config = config;
         let authorizer = Authorizer::new(

@@ -1,7 +1,7 @@
 //! Calls of the webhooks that a kubeconfig file describes, which review requests and tokens.
 //!
-//! The process gives the server a [`WebhookPost`], which knows the webhook's address and its credentials. [`ReviewClient`] bounds
-//! the time and the number of calls, and repeats them.
+//! The process passes a [`WebhookPost`] to the server, which has the address and the credentials of the webhook. [`ReviewClient`]
+//! bounds the time and the number of calls, and retries failed ones.
 //!
 //! Upstream: apiserver `pkg/util/webhook/webhook.go`.
 
@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::limits::compute::leave_place;
 
-/// How often a review is sent (upstream: Steps).
+/// Maximum number of attempts of a review (upstream: Steps).
 const ATTEMPTS: u32 = 5;
 /// The time before the second attempt (upstream: Duration).
 const INITIAL_BACKOFF: Duration = Duration::from_millis(500);
@@ -64,7 +64,7 @@ impl ReviewClient {
         ReviewClient { post, timeout, permits: Semaphore::new(CONCURRENT) }
     }
 
-    /// Sends a review, repeatedly if necessary, and returns the answer.
+    /// Sends a review, retries temporary failures, and returns the answer.
     ///
     /// # Errors
     /// The error of the last attempt.
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn temporary_errors_are_repeated() {
+    async fn temporary_errors_are_retried() {
         for (case, answers, want, calls) in [
             ("1 at the first attempt", vec![Ok("{\"a\":1}")], Some(json!({"a": 1})), 1),
             ("2 at the third attempt", vec![Err(true), Err(true)], Some(json!({})), 3),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slow_webhook_is_given_up() {
+    async fn slow_webhook_times_out() {
         let post: WebhookPost = Arc::new(|_| std::future::pending().boxed());
         let client = ReviewClient::new(post, Duration::from_secs(3));
         let error = client.review(&json!({})).await.expect_err("no answer");

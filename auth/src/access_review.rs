@@ -1,4 +1,4 @@
-//! The SubjectAccessReview that asks about a request.
+//! The SubjectAccessReview for a request.
 //!
 //! Upstream: apiserver `plugin/pkg/authorizer/webhook/webhook.go`.
 
@@ -86,7 +86,7 @@ pub fn document(version: ReviewVersion, spec: Map<String, Value>) -> Value {
 pub struct ReviewAnswer {
     /// The request is permitted.
     pub allowed: bool,
-    /// The request is rejected, whatever other authorizers decide.
+    /// The request is rejected; no other authorizer can permit it.
     pub denied: bool,
     /// The reason.
     pub reason: String,

@@ -7,7 +7,7 @@ const EVERYTHING: &str = "this server permits every request of an authenticated 
 const PUBLIC: &str = "this path is public";
 const NOT_KNOWN: &str = "unauthenticated requests may only read /healthz, /livez, /readyz and /version";
 
-/// What a request does.
+/// The action of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action<'a> {
     /// Accesses a resource.

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn secret_decides_about_its_token() {
+    fn secret_determines_the_user_of_its_token() {
         let now: Timestamp = "2026-11-26T12:00:00Z".parse().expect("a time");
         let token = BootstrapToken::parse(TOKEN).expect("a token");
         let default = "system:bootstrappers system:authenticated";

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_nobody_is_nobody() {
+    fn certificates_without_a_common_name_are_rejected() {
         let without_name = certificate(true, &[attribute(ORGANIZATION, 0x13, b"g")]);
         assert_eq!(ClientCertificate::from_der(&without_name), Err(CertificateError::NoCommonName));
         let empty = certificate(true, &[attribute(COMMON_NAME, 0x0c, b"")]);

@@ -63,7 +63,7 @@ impl FrontProxyConfig {
     }
 }
 
-/// Removes the headers of front proxies from a request: no later code can take them for credentials.
+/// Removes the headers of front proxies from a request: no later code can use them as credentials.
 pub fn remove_headers(config: Option<&FrontProxyConfig>, headers: &mut HeaderMap) {
     let of_config = |config: &FrontProxyConfig, name: &HeaderName| {
         let all = [&config.username_headers, &config.uid_headers, &config.group_headers];

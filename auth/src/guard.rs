@@ -50,8 +50,8 @@ pub fn check_origin<B>(request: &Request<B>) -> Result<(), ApiError> {
     })
 }
 
-/// Rejects a request of a page with another origin that has no `Origin`, such as that of an image: browsers say so by Fetch
-/// Metadata. A link to the page of this server may be anywhere.
+/// Rejects a request of a page with another origin that has no `Origin`, such as that of an image: browsers report this in Fetch
+/// Metadata headers. A link to the page of this server may be anywhere.
 fn check_site<B>(request: &Request<B>) -> Result<(), ApiError> {
     let header = |name: &str| request.headers().get(name).map(HeaderValue::as_bytes);
     let is_own = matches!(header("sec-fetch-site"), None | Some(b"same-origin" | b"none"));

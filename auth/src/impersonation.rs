@@ -19,7 +19,7 @@ const EXTRA: &str = "impersonate-extra-";
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// What a request wants to act as.
+/// The identity that a request impersonates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impersonation {
     user: String,

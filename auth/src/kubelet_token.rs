@@ -25,7 +25,7 @@ const SECONDS: i64 = 60;
 pub struct KubeletTokens(Arc<hmac::Key>);
 
 impl KubeletTokens {
-    /// With a fresh key; `None` when the system gives no random numbers.
+    /// With a fresh key; `None` if the system has no random numbers.
     pub fn new() -> Option<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()).ok()?;
         Some(KubeletTokens(Arc::new(key)))

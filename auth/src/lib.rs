@@ -9,7 +9,7 @@
 //! * [`impersonation`]: the user that a request wants to act as.
 //! * [`request_info`]: the verb and the target of a request. [`rbac`]: what roles and bindings permit. [`node`]: what node agents
 //!   may do. [`authorize`]: decisions of a server without roles.
-//! * [`selection`]: what the selectors of a request require. [`access_review`]: the question of an authorization webhook.
+//! * [`selection`]: the requirements of the selectors of a request. [`access_review`]: the review that an authorization webhook receives.
 //! * [`file_version`]: detects changed files.
 //! * [`audit`]: which requests are recorded in the audit log, and the form of the records.
 

@@ -20,7 +20,7 @@ pub struct RequestInfo {
     pub target: RequestTarget,
 }
 
-/// What a request accesses.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestTarget {
     /// An object, a collection or a subresource.
@@ -44,7 +44,7 @@ pub struct ResourceTarget {
     pub subresource: String,
     /// The name of the object; of a list or a watch, the name that its field selector requires.
     pub name: String,
-    /// What the selectors of a list, watch or deletecollection require.
+    /// The requirements of the selectors of a list, watch or deletecollection.
     pub selection: Selection,
 }
 
@@ -100,7 +100,7 @@ impl RequestInfo {
             {
                 (*namespace, rest)
             }
-            // A namespace is in itself.
+            // The namespace of a Namespace object is its own name.
             ["namespaces", namespace, ..] => (*namespace, rest),
             rest => ("", rest),
         };
@@ -142,11 +142,11 @@ fn verb(method: &Method, is_collection: bool, query: &Query) -> Cow<'static, str
     })
 }
 
-/// Adds what the selectors of a request for a collection require.
+/// Adds the requirements of the selectors of a request for a collection.
 fn select(target: &mut ResourceTarget, verb: &str, query: &Query) {
-    // Longer selectors count as none: an authorizer that needs a requirement then permits nothing.
+    // Longer selectors count as missing: an authorizer that needs a requirement then permits nothing.
     let text = |name: &str| Some(query.text(name)).filter(|text| text.len() <= SELECTOR_MAX);
-    // The parsers of lists: another one could find a name that the list does not require.
+    // The parsers of list requests: another parser could find a name that the list does not require.
     if let Some(selector) = text("fieldSelector").and_then(|text| fields::Selector::parse(text).ok()) {
         if target.name.is_empty() && verb != "deletecollection" {
             target.name = selected_name(&selector).unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What the selectors of a list, watch or deletecollection require, for authorizers.
+//! The requirements of the selectors of a list, watch or deletecollection, for authorizers.
 //!
 //! Upstream: apiserver `pkg/endpoints/filters/authorization.go`, authorization `resourceAttributesFrom` of the webhook authorizer.
 

@@ -31,7 +31,7 @@ pub enum TokenFileError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong; never the line itself, which holds a token.
+        /// The problem; never the line itself, which contains a token.
         problem: &'static str,
     },
     /// A user is too large.
@@ -41,12 +41,12 @@ pub enum TokenFileError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is too large.
+        /// The limit that the user exceeds.
         #[source]
         error: UserTooLarge,
     },
     /// It contains no token, so no client could authenticate.
-    #[error("the token file {} holds no token; its lines are: token,user,uid,\"group1,group2\"", path.display())]
+    #[error("the token file {} contains no token; its lines are: token,user,uid,\"group1,group2\"", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
@@ -77,7 +77,7 @@ impl TokenFile {
         Ok(TokenFile { entries: RwLock::new(Self::read(path)?), path: path.to_owned() })
     }
 
-    /// Reads the file again. If it contains no token, no token is valid any more. If it cannot be used for another reason, the
+    /// Reads the file again. If it contains no token, all tokens become invalid. If it cannot be used for another reason, the
     /// previous tokens stay valid.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl TokenFile {
         Ok(entries)
     }
 
-    /// Whose token this is. Takes the same time for every token that is presented.
+    /// The user of a token. The time of the search does not depend on the token.
     pub fn user_of(&self, token: &[u8]) -> Option<UserInfo> {
         let presented = digest(token);
         let mut found = None;
@@ -233,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_are_told_without_the_token() {
+    fn errors_of_invalid_files_do_not_contain_tokens() {
         let cases = [
-            ("", "holds no token"),
+            ("", "contains no token"),
             ("secret,ann\n", "line 1: a line needs at least"),
             ("a,b,c\n,ann,u\n", "line 2: token and user"),
             ("secret,,u\n", "token and user"),

@@ -137,7 +137,7 @@ fn connector(path: &Path, flag: &'static str) -> Result<TlsConnector, BenchError
         roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(wrong("holds no certificate".to_owned()));
+        return Err(wrong("contains no certificate".to_owned()));
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -154,7 +154,7 @@ fn token(path: &Path, flag: &'static str) -> Result<String, BenchError> {
     match text.trim() {
         "" => Err(wrong("is empty".to_owned())),
         token if token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(token.to_owned()),
-        _ => Err(wrong("holds more than one token".to_owned())),
+        _ => Err(wrong("contains more than one token".to_owned())),
     }
 }
 

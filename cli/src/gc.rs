@@ -1,4 +1,4 @@
-//! `orlop node gc`: reports what is left in the directory of an agent, one sentence for each finding.
+//! `orlop node gc`: reports the leftovers in the directory of an agent, one sentence for each finding.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use orlop_node::config::NodeConfig;
 use orlop_node::gc::{self, GcError, Purge, Report, Request};
 use orlop_node::volumes::{LeftVolume, OrphanOutcome};
 
-/// Exit code: something is left.
+/// Exit code: data or mounts remain.
 const AMISS: u8 = 1;
 /// Exit code: the directory could not be examined.
 const NO_LOOK: u8 = 2;
@@ -63,7 +63,7 @@ pub(crate) fn run(gc: Gc) -> ExitCode {
     }
 }
 
-/// The report as text, and whether something is left or would be changed. Pure.
+/// The report as text, and whether data or mounts remain or would be removed. Pure.
 fn render(report: &Report, dry_run: bool) -> (String, bool) {
     let mut lines: Vec<(bool, String)> = Vec::new();
     let mut say = |is_amiss: bool, line: String| lines.push((is_amiss, line));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn report_tells_done_from_planned() {
+    fn report_distinguishes_done_from_planned() {
         let removed = || vec![finding("u", OrphanOutcome::Removed)];
         let moved = || vec![finding("u", OrphanOutcome::Quarantined(PathBuf::from("/r/quarantine/t-u")))];
         for (agent_runs, dry_run, findings, line, expected) in [

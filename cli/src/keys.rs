@@ -11,11 +11,9 @@ use crate::args::{KeysCommand, RotateArgs};
 pub(crate) fn run(command: KeysCommand) -> Result<String, Box<dyn Error>> {
     let KeysCommand::Rotate(RotateArgs { data_dir, keep_old }) = command;
     if !data_dir.join("STORE").try_exists()? {
-        return Err(format!(
-            "there is no store in {}; give the directory that is --data-dir of the server",
-            data_dir.display()
-        )
-        .into());
+        return Err(
+            format!("there is no store in {}: use the --data-dir of the server", data_dir.display()).into()
+        );
     }
     let (path, now) = (key_file(&data_dir), Timestamp::now());
     let kept = SignedDuration::try_from(keep_old).unwrap_or(SignedDuration::MAX);

@@ -75,7 +75,7 @@ pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
 fn key_of(object: &str) -> Result<Key, String> {
     let wrong = || {
         format!(
-            "{object} is no object; give RESOURCE/NAMESPACE/NAME, or RESOURCE/NAME if it has no namespace"
+            "{object:?} does not name an object: use RESOURCE/NAMESPACE/NAME, or RESOURCE/NAME if it has no namespace"
         )
     };
     let (resource, place) = object.split_once('/').ok_or_else(wrong)?;
@@ -89,9 +89,9 @@ fn key_of(object: &str) -> Result<Key, String> {
     match kind {
         Some(kind) if (kind.scope() == registry::Scope::Namespaced) != (parts.len() == 2) => Err(wrong()),
         Some(kind) => Ok(Key::from(format!("{}{place}", kind.storage_prefix()))),
-        None if group.is_empty() => Err(format!(
-            "there is no resource {resource}; give it with its group, such as widgets.example.com"
-        )),
+        None if group.is_empty() => {
+            Err(format!("there is no resource {resource:?}: add its group, such as widgets.example.com"))
+        }
         // Custom resources.
         None => Ok(Key::from(format!("/registry/{group}/{plural}/{place}"))),
     }

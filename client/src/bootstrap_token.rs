@@ -43,7 +43,7 @@ const DESCRIPTION: &str = "description";
 const EXTRA_GROUPS: &str = "auth-extra-groups";
 const USAGE_PREFIX: &str = "usage-bootstrap-";
 
-/// What a token may be used for.
+/// A permitted use of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Usage {
     /// Signing [`CLUSTER_INFO`].
@@ -68,18 +68,18 @@ impl Usage {
 /// Why a text or a Secret is not a token. Never contains the secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The text is no token.
+    /// The text is not a token.
     #[error(
         "a bootstrap token has 6 lowercase letters and digits, a dot, and 16 lowercase letters and digits"
     )]
     Form,
-    /// A group cannot be that of a token.
+    /// A token cannot have this group.
     #[error(
         "{0:?} cannot be the group of a bootstrap token: it must begin with system:bootstrappers: and consist of lowercase \
          letters, digits, colons and hyphens"
     )]
     Group(String),
-    /// The Secret is no token.
+    /// The Secret is not a token.
     #[error("Secret {name}: {why}")]
     Secret {
         /// Its name.
@@ -97,7 +97,7 @@ pub struct BootstrapToken {
     secret: String,
     /// When it expires; `None` for never.
     pub expiration: Option<Timestamp>,
-    /// What it may be used for.
+    /// Its permitted uses.
     pub usages: Vec<Usage>,
     /// Groups besides [`GROUP`].
     pub groups: Vec<String>,
@@ -115,7 +115,7 @@ impl BootstrapToken {
     /// A token without usages that never expires.
     ///
     /// # Errors
-    /// The identifier or the secret has another form.
+    /// The identifier or the secret is malformed.
     pub fn new(id: &str, secret: &str) -> Result<Self, TokenError> {
         if !is_text(id, ID_LENGTH) || !is_text(secret, SECRET_LENGTH) {
             return Err(TokenError::Form);
@@ -165,17 +165,17 @@ impl BootstrapToken {
     /// Reads a Secret.
     ///
     /// # Errors
-    /// It is no bootstrap token, or a field has another form.
+    /// The Secret is not a bootstrap token, or a field is malformed.
     pub fn read(secret: &Secret) -> Result<Self, TokenError> {
         let name = secret.metadata.name.clone().unwrap_or_default();
         let wrong = |why: &str| TokenError::Secret { name: name.clone(), why: why.to_owned() };
         if secret.type_.as_deref() != Some(SECRET_TYPE) {
-            return Err(wrong("it has another type"));
+            return Err(wrong("its type is not bootstrap.kubernetes.io/token"));
         }
         let text = |key: &str| entry(secret, key);
         let id = text(ID).unwrap_or_default();
         let token = Self::new(&id, &text(SECRET).unwrap_or_default());
-        let token = token.map_err(|_| wrong("token-id or token-secret has another form"))?;
+        let token = token.map_err(|_| wrong("token-id or token-secret is malformed"))?;
         if token.secret_name() != name {
             return Err(wrong("its name is not that of its token-id"));
         }
@@ -235,11 +235,11 @@ impl FromStr for BootstrapToken {
 /// When the token of a Secret expires; `None` for never.
 ///
 /// # Errors
-/// The text is no time.
+/// The text is not a time.
 pub fn expiration(secret: &Secret) -> Result<Option<Timestamp>, String> {
     match entry(secret, EXPIRATION).filter(|text| !text.is_empty()) {
         None => Ok(None),
-        Some(text) => text.parse().map(Some).map_err(|_| "expiration is no time in RFC 3339".to_owned()),
+        Some(text) => text.parse().map(Some).map_err(|_| "expiration is not a time in RFC 3339".to_owned()),
     }
 }
 
@@ -307,10 +307,10 @@ mod tests {
             secret.data.get_or_insert_default().insert(key.to_owned(), ByteString(value.as_bytes().to_vec()));
         };
         let cases: [(&str, Change); 5] = [
-            ("another type", |secret| secret.type_ = Some("Opaque".to_owned())),
+            ("its type is not", |secret| secret.type_ = Some("Opaque".to_owned())),
             ("its name", |secret| secret.metadata.name = Some("bootstrap-token-xxxxxx".to_owned())),
-            ("another form", |secret| drop(secret.data.get_or_insert_default().remove(SECRET))),
-            ("another form", |secret| {
+            ("malformed", |secret| drop(secret.data.get_or_insert_default().remove(SECRET))),
+            ("malformed", |secret| {
                 secret.data.get_or_insert_default().insert(ID.to_owned(), ByteString(b"ABCDEF".to_vec()));
             }),
             ("no time", |secret| {

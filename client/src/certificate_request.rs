@@ -57,7 +57,7 @@ pub enum OrderError {
     /// The request was deleted.
     #[error("certificate request {0} was deleted before its certificate was issued")]
     Deleted(String),
-    /// It was not approved or not signed in time.
+    /// The request was not approved or not signed in time.
     #[error(
         "certificate request {name} is {state} after {seconds} s: an administrator can approve it with `kubectl certificate approve \
          {name}`; a server without an authority never signs it"
@@ -67,7 +67,7 @@ pub enum OrderError {
         name: String,
         /// Its state.
         state: &'static str,
-        /// How long it was waited for.
+        /// How long the client waited.
         seconds: u64,
     },
 }

@@ -42,7 +42,7 @@ impl Informers {
         Self { client, shutdown, tasks, threads, started: Arc::default() }
     }
 
-    /// The client that lists and watches: also for caches of one controller, which its own user need not be able to read.
+    /// The client that lists and watches. The caches of a single controller use it too, so that its own user needs no right to list.
     pub fn client(&self) -> Client {
         self.client.clone()
     }

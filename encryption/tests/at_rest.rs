@@ -147,7 +147,7 @@ async fn value_without_its_key_is_unreadable_and_stays() {
     assert_eq!(record.unreadable().unwrap().to_string(), "identity transformer tried to read encrypted data");
     assert!(record.value.is_empty());
     assert_eq!(value(&store, MAP), "map");
-    // Its bytes survive whatever the store does with them.
+    // Its bytes stay unchanged while other records change, and in a compaction.
     for n in 0..3 {
         put(&store, MAP, &n.to_string()).await.unwrap();
     }

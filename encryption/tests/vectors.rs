@@ -78,7 +78,7 @@ fn values_of_other_implementations_are_read() {
         let decoded = encryption.decode(&key, &stored).unwrap();
         assert_eq!(decoded.value.as_deref(), Some(VALUE.as_bytes()), "{provider}");
         assert!(!decoded.is_stale, "{provider}");
-        // Only AES-GCM binds a value to its place.
+        // Only AES-GCM binds a value to the key of its record.
         let moved = encryption.decode(&Key::from("/registry/secrets/default/b"), &stored);
         assert_eq!(moved.is_err(), provider == "aesgcm", "{provider}");
 

@@ -25,7 +25,7 @@ pub struct AllowedNodes {
     pub labels: Vec<Labels>,
     /// The union of the labels of the nodes.
     pub held: NodeLabels,
-    /// What the nodes are eligible for, for messages: `pod x` or `the selected node`.
+    /// The purpose of the nodes, for messages: `pod x` or `the selected node`.
     pub subject: String,
     /// The pod, if it has no node yet.
     pub pod: Option<Arc<Pod>>,

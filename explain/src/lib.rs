@@ -37,7 +37,7 @@ pub use cluster_view::ClusterView;
 pub use model::Why;
 pub use subject::{Other, Subject};
 
-/// Explains the state of `subject` in `world`.
+/// Explains the state of `subject` in the view `world`.
 pub fn explain(world: &dyn ClusterView, subject: &Subject) -> Why {
     let mut why = Why::about(subject.reference(), subject.meta());
     if subject.meta().deletion_timestamp.is_some() {

@@ -20,7 +20,7 @@ pub struct Why {
     pub object: About,
     /// The object's phase, or `Terminating`.
     pub state: String,
-    /// What the object waits for and what would resolve it, in one or two sentences.
+    /// The cause of the wait, and its resolution, in one or two sentences.
     pub summary: String,
     /// Whether the object needs attention.
     pub severity: Severity,
@@ -70,8 +70,7 @@ impl Why {
                 causes.push(Cause::new(cause.code, cause.code.meaning(), Vec::new()));
             }
         }
-        let meaning =
-            causes.first().map_or("It waits for nothing that is known.", |cause| cause.message.as_str());
+        let meaning = causes.first().map_or("No cause is known.", |cause| cause.message.as_str());
         let summary = format!(
             "{meaning} Details need the right to list pods, persistentvolumeclaims, events and resourcequotas, and \
              persistentvolumes, nodes and the kinds of storage.k8s.io."
@@ -402,7 +401,7 @@ pub struct Blocker {
     pub finalizer: String,
     /// The component that removes the finalizer.
     pub owner: String,
-    /// What that component waits for.
+    /// The condition that this component waits for.
     pub message: String,
     /// The objects that it waits for.
     pub objects: Vec<Reference>,
@@ -420,7 +419,7 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// What the code means.
+            /// The meaning of the code.
             pub fn meaning(self) -> &'static str {
                 match self {
                     $(Code::$name => $meaning,)*

@@ -160,7 +160,7 @@ pub(super) fn refusal(pod: &Pod, tolerations: &Tolerations<'_>, node: &Node) -> 
     Some((Code::Unschedulable, format!("node {name} has the taint {taint}, which the pod does not tolerate")))
 }
 
-/// Why a node has no room for another volume of this driver.
+/// Why a node cannot attach another volume of this driver.
 pub(super) fn full(
     world: &dyn ClusterView,
     node: &Node,

@@ -23,18 +23,18 @@ use super::words;
 use super::{claim, node};
 use orlop_controller::scheduler::filter::taints::Tolerations;
 
-/// So many claims of a pod are read.
+/// Maximum number of claims of a pod that are read.
 const CLAIMS: usize = 1000;
-/// So many claims of a pod are explained; each may cost a search through all volumes or nodes.
+/// Maximum number of claims of a pod that are explained; each may cost a search through all volumes or nodes.
 const EXPLAINED: usize = 20;
 
-/// A pod whose claims are explained, and what is known of it so far.
+/// A pod whose claims are explained, and the results so far.
 struct AskingPod<'a> {
     pod: &'a Pod,
     /// Its node, if it has one.
     node: Option<&'a str>,
     tolerations: Tolerations<'a>,
-    /// All nodes, each with why the pod cannot run there. Read with the first volume.
+    /// All nodes, each with the reason that the pod cannot run there. Read with the first volume.
     nodes: OnceCell<Vec<NodeRefusal>>,
     /// The claims that were explained.
     explained: usize,
@@ -132,7 +132,7 @@ fn explain_some(world: &dyn ClusterView, pod: &Arc<Pod>, why: &mut Why) -> usize
     left
 }
 
-/// Explains what the node reports about mounting volumes.
+/// Explains the node's reports about mounting volumes.
 fn mounting(world: &dyn ClusterView, pod: &Pod, node: &str, why: &mut Why) {
     let this = Reference::to(pod);
     let node_object = || vec![Reference::named::<Node>(None, node)];

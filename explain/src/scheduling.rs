@@ -1,4 +1,4 @@
-//! What the scheduler reports about a pod.
+//! The scheduler's reports about a pod.
 
 use k8s_openapi::api::core::v1::Pod;
 

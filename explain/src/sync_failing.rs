@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn i12_an_object_on_which_a_controller_fails_says_so_until_a_sync_succeeds() {
+    fn i12_failing_sync_of_an_object_is_a_cause_until_a_sync_succeeds() {
         let failing = event("one", "persistentvolume-binder-controller", "SyncFailing", 10);
         let why = ask(&world(&[volume(), failing.clone()]), "persistentvolumes", "v");
         let cause = why.causes.iter().find(|cause| cause.message.starts_with("Controller"));

@@ -18,7 +18,7 @@ use super::subject::Subject;
 use super::words;
 use super::{attachment, volume};
 
-/// So many finalizers are explained: each may cost the pods of a claim.
+/// Maximum number of finalizers that are explained: each may need a search through the pods of a claim.
 const FINALIZERS: usize = 20;
 
 /// Explains an object that is being deleted.

@@ -56,7 +56,7 @@ pub(crate) struct Level {
     pub(crate) keep: Option<(&'static str, &'static str)>,
 }
 
-/// What a level checks.
+/// The checks of a level.
 pub(crate) enum What {
     /// An object or a list.
     Object { path: String, holds: fn(&Value) -> bool },

@@ -132,7 +132,7 @@ pub struct Agent {
     _lock: File,
 }
 
-/// Locks the directory for this process. Other users cannot enter it, whatever the umask is and whichever mode it had: it contains
+/// Locks the directory for this process. Restricts its mode, so that other users cannot enter it: it contains
 /// Secrets of pods and the credentials of the node.
 async fn directory(dir: &Path) -> Result<(PathBuf, File), AgentError> {
     let failed = |why| AgentError::Directory { dir: dir.to_owned(), why };
@@ -146,7 +146,7 @@ async fn directory(dir: &Path) -> Result<(PathBuf, File), AgentError> {
         let mode = Permissions::from_mode(found.mode() & DIRECTORY_MODE);
         std::fs::set_permissions(dir, mode).map_err(failed)?;
         tracing::warn!(
-            "other users could enter the directory {} of the agent; its mode is restricted now",
+            "restricted the mode of the agent's directory {}: other users could enter it",
             dir.display()
         );
     }

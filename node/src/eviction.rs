@@ -78,7 +78,7 @@ pub enum ThresholdError {
     )]
     Signal(String),
     /// A signal occurs twice.
-    #[error("{0} is there twice")]
+    #[error("{0} occurs twice")]
     Twice(String),
     /// The amount is invalid.
     #[error("{signal}<{amount}: give a quantity above 0 (500Mi) or a part of the whole (10%)")]
@@ -161,7 +161,7 @@ mod tests {
             ("nodefs.available", "is not SIGNAL<QUANTITY"),
             ("nodefs.available>10%", "is not SIGNAL<QUANTITY"),
             ("swap.available<10%", "is no signal of this agent"),
-            ("pid.available<1,pid.available<2", "pid.available is there twice"),
+            ("pid.available<1,pid.available<2", "pid.available occurs twice"),
             ("pid.available<", "give a quantity above 0"),
             ("pid.available<0", "give a quantity above 0"),
             ("pid.available<-1", "give a quantity above 0"),

@@ -116,7 +116,7 @@ pub struct Report {
     pub quarantine: Vec<Quarantined>,
 }
 
-/// Examines the directory and does what the request asks.
+/// Examines the directory, and performs the request.
 ///
 /// # Errors
 /// Part of the state cannot be determined; nothing was changed.

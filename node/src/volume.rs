@@ -23,7 +23,7 @@ pub struct VolumeSpec {
     pub source: Source,
     /// The claim through which the pod refers to it; `None` for an inline volume.
     pub claim: Option<Arc<PersistentVolumeClaim>>,
-    /// Whether the pod has read-only access, because its claim reference or the source says so.
+    /// Whether the pod has read-only access, because its claim reference or the source requests it.
     pub read_only: bool,
     /// Whether the pod requests a block device instead of a file system (`volumeMode: Block`).
     pub block: bool,

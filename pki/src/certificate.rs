@@ -1,4 +1,4 @@
-//! What certificates say: their dates, and the digest of their public key.
+//! Facts about certificates: their dates, and the digest of their public key.
 
 use jiff::Timestamp;
 use x509_cert::Certificate;
@@ -8,10 +8,10 @@ use crate::pem;
 use crate::public_key::{digest_of, timestamp};
 use crate::subject::names_of;
 
-/// The content of a certificate that programs ask for.
+/// The dates and the common name of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFacts {
-    /// The begin of its validity.
+    /// The start of its validity.
     pub not_before: Timestamp,
     /// The end of its validity.
     pub not_after: Timestamp,

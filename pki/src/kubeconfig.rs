@@ -24,7 +24,7 @@ pub enum KubeconfigUser<'a> {
     File {
         /// The name of the user.
         name: &'a str,
-        /// The file. An absolute path, because relative ones begin at the kubeconfig.
+        /// The absolute path of the file, because a relative one would start at the directory of the kubeconfig.
         path: &'a Path,
     },
 }

@@ -2,7 +2,7 @@
 //!
 //! * [`pem`]: blocks of PEM. [`private_key`]: keys that sign.
 //! * [`request`]: certificate requests (PKCS #10), read, verified and created.
-//! * [`usage`]: the usages of certificates by the names that the API gives them. [`signer`]: the signers of Kubernetes, and the
+//! * [`usage`]: the usages of certificates by their names in the API. [`signer`]: the signers of Kubernetes, and the
 //!   requests that they accept.
 //! * [`authority`]: a certificate authority that signs for the server, for users and for requests.
 //! * [`kubeconfig`]: the text of a kubeconfig with a certificate. [`jws`]: signatures with bootstrap tokens.

@@ -63,7 +63,7 @@ impl Signer {
     }
 }
 
-/// Some clients list the usage with which RSA keys receive session keys, although other keys have no use for it.
+/// A usage of RSA keys: they decrypt session keys. Some clients list it for other keys too, where it has no effect.
 const KEY_ENCIPHERMENT: &str = "key encipherment";
 const DIGITAL_SIGNATURE: &str = "digital signature";
 const CLIENT_AUTH: &str = "client auth";

@@ -4,7 +4,7 @@
 use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::ext::pkix::{KeyUsage, KeyUsages};
 
-/// What a name stands for.
+/// The flag or the purpose of a name.
 enum Meaning {
     Key(KeyUsages),
     Extended(&'static str),

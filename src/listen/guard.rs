@@ -29,7 +29,7 @@ pub(crate) struct Times {
     pub(crate) write: Duration,
 }
 
-/// What the connection waits for.
+/// The event that the connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     /// Nothing: a request is being processed.
@@ -105,7 +105,7 @@ impl<S> Guarded<S> {
         }
     }
 
-    /// Determines what the connection waits for. Returns false while a request is processed.
+    /// Determines the event that the connection waits for. Returns false while a request is processed.
     fn look(&mut self) -> bool {
         if self.connection.is_at_work() {
             self.waiting = Waiting::Nothing;

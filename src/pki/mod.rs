@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn administrator_keeps_the_certificate_until_it_is_due() {
+    fn certificate_of_the_administrator_is_replaced_only_when_it_is_due() {
         let dir = tempfile::tempdir().unwrap();
         let own = open(dir.path()).unwrap();
         let written = |url: &str, time: &str| {

@@ -1,4 +1,4 @@
-//! A connection that ends when its client certificate is not valid any more, for example because it has expired or because its
+//! A connection that ends when its client certificate is no longer valid, for example because it has expired or because its
 //! authority was removed. Requests in progress, such as watches, end with it.
 
 use std::future::Future;
@@ -30,7 +30,7 @@ impl<S> Ending<S> {
             && let Some(end) = &mut self.end
             && end.as_mut().poll(context).is_ready()
         {
-            tracing::info!("a connection is closed: its client certificate is not valid any more");
+            tracing::info!("closing a connection: its client certificate is no longer valid");
             self.has_ended = true;
             self.end = None;
         }

@@ -23,7 +23,7 @@ pub(crate) enum TlsOrigin {
     Own { authority: Arc<Authority>, names: Box<dyn Fn() -> Vec<String> + Send + Sync> },
 }
 
-/// The TLS configuration, and what it was made of.
+/// The TLS configuration and its inputs.
 pub(crate) struct TlsKeeper {
     origin: TlsOrigin,
     clients: ClientAuthorityFiles,
@@ -39,7 +39,7 @@ impl std::fmt::Debug for TlsKeeper {
     }
 }
 
-/// What a configuration was made of.
+/// The inputs of a configuration.
 #[derive(Debug, PartialEq, Eq)]
 struct Made {
     files: Vec<Option<FileVersion>>,
@@ -48,7 +48,7 @@ struct Made {
 }
 
 impl TlsKeeper {
-    /// Makes the configuration, and sets the authorities of client certificates.
+    /// Builds the configuration, and sets the authorities of client certificates.
     pub(crate) fn new(
         origin: TlsOrigin,
         clients: ClientAuthorityFiles,
@@ -106,7 +106,7 @@ fn inputs(origin: &TlsOrigin, clients: &ClientAuthorityFiles, signed: Option<Tim
     Made { files: files.into_iter().chain(clients).collect(), names, signed }
 }
 
-/// Makes the configuration. If it succeeds, the authorities of client certificates are replaced.
+/// Builds the configuration. On success, replaces the authorities of client certificates.
 fn make(
     origin: &TlsOrigin,
     clients: &ClientAuthorityFiles,

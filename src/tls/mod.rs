@@ -72,7 +72,7 @@ fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'s
     let found = read.map_err(|error| wrong(error.to_string()))?;
     if found.is_empty() {
         return Err(wrong(
-            "holds no certificate (a block that begins with -----BEGIN CERTIFICATE-----)".to_owned(),
+            "contains no certificate (a block that begins with -----BEGIN CERTIFICATE-----)".to_owned(),
         ));
     }
     Ok(found)

@@ -6,7 +6,7 @@
 //!
 //! When a group could not be made durable, its outcome is unknown and the store is poisoned: no further
 //! request is acknowledged, nothing of the group is published, and no revision is assigned until the store
-//! has been reopened and has read what is on disk.
+//! has been reopened and has read the disk.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -109,7 +109,7 @@ impl<V> Published<V> {
     pub(crate) fn poison(&self, why: String) {
         if self.poison.set(why).is_ok() {
             let why = self.poisoned();
-            tracing::error!(why, "the store takes no more writes until it is opened again");
+            tracing::error!(why, "the store rejects writes until it is opened again");
         }
     }
 }
@@ -458,7 +458,7 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
     }
 }
 
-/// What follows a group.
+/// The next task of the committer after a group.
 enum Next {
     /// Another group.
     Group,

@@ -17,7 +17,7 @@ pub enum CommitError<V> {
         actual: Option<Arc<Record<V>>>,
     },
     /// A value is larger than the limit; nothing was written.
-    #[error("the value of {key} has {size} bytes; the store takes {limit} at the most")]
+    #[error("the value of {key} has {size} bytes; the maximum is {limit}")]
     TooLarge {
         /// The key.
         key: Key,
@@ -41,7 +41,7 @@ pub enum CommitError<V> {
         place: Arc<str>,
     },
     /// The data would exceed the size limit; nothing was written. Deletes and updates that do not grow are still accepted.
-    #[error("the store would contain {needed} bytes; it takes {limit} at the most")]
+    #[error("the store would contain {needed} bytes; the maximum is {limit}")]
     DataLimit {
         /// The size of the data with the write, bytes.
         needed: u64,

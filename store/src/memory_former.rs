@@ -10,7 +10,7 @@ use crate::{Event, ReadError, Record, Revision, View};
 pub(crate) struct MemoryFormer {
     sensitive: Sensitive,
     marks: FormerMarks,
-    /// The versions that an event at or before this revision has made former ones are removed.
+    /// Versions that an event at or before this revision has replaced or deleted are removed.
     floor: Revision,
 }
 

@@ -54,7 +54,7 @@ impl<V> Record<V> {
         }
     }
 
-    /// Why there is no value, if that is so.
+    /// The reason, if the value is missing.
     pub fn unreadable(&self) -> Option<&TransformError> {
         match &self.stored {
             Stored::Plain | Stored::Transformed(_) => None,

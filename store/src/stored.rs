@@ -30,7 +30,7 @@ pub enum Stored {
         /// The reason.
         why: TransformError,
     },
-    /// A former version of a sensitive record, which is not retained: the value is what remains of it, or empty.
+    /// A former version of a sensitive record, which is not retained: the value is its redacted form, or empty.
     Erased,
 }
 

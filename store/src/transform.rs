@@ -55,7 +55,7 @@ impl Transform {
         Record { view: V::of(&key, &value), key, value, stored, create_revision, mod_revision, time_ms }
     }
 
-    /// Builds a record from the stored form of what remains of a former version.
+    /// Builds a record from the stored form of a redacted former version.
     pub(crate) fn erased_record<V: View>(
         &self,
         key: Key,

@@ -15,7 +15,7 @@ pub enum Expect {
     Revision(Revision),
 }
 
-/// What a write does to its key.
+/// The effect of a write on its key.
 #[derive(Debug)]
 pub enum Op<V> {
     /// Sets a new value.

@@ -27,7 +27,7 @@ enum End {
     /// The connection broke, or could not be opened.
     Broken,
     /// An error event with this code.
-    Told(i64),
+    Error(i64),
 }
 
 /// One stream of frames.
@@ -126,7 +126,7 @@ impl Informer {
                 if code == 410 {
                     self.revision.clear();
                 }
-                return Err(End::Told(code));
+                return Err(End::Error(code));
             }
             assert_eq!(kind, "ConfigMap", "{event}");
             let seen = text(&object, &[1, 6]);
@@ -215,7 +215,7 @@ async fn informer_survives_timeouts_restarts_and_compaction() {
     assert_eq!(informer.round(300, &has("d", "1")).await, Err(End::Broken));
     line.mend();
     let ends = informer.until("what came while it was cut off", 300, has("d", "1")).await;
-    assert_eq!(ends, [End::Told(410)]);
+    assert_eq!(ends, [End::Error(410)]);
     assert_eq!(informer.lists, 2);
     let wanted =
         [("a", "3"), ("b", "2"), ("d", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -37,7 +37,7 @@ struct Item {
     happened: Vec<Happened>,
 }
 
-/// Everything that the writers know.
+/// The knowledge of the writers.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     items: BTreeMap<String, Item>,
@@ -62,7 +62,7 @@ pub(crate) fn revision(object: &Value) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no revision in {object:#}"))
 }
 
-/// What identifies a state of an object.
+/// Identifies a state of an object.
 pub(crate) fn value(object: &Value) -> String {
     object["data"]["value"].as_str().unwrap_or_default().to_owned()
 }

@@ -100,7 +100,7 @@ impl Filler {
         let length = self.file.metadata().unwrap().len();
         self.file.set_len(length.saturating_sub(by)).unwrap();
         self.file.sync_all().unwrap();
-        // Appends from the new end when it grows again.
+        // The next append starts at the new end of the file.
         self.file = File::options().append(true).open(&self.path).unwrap();
     }
 

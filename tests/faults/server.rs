@@ -91,7 +91,7 @@ impl Server {
         }
     }
 
-    /// Its log so far, over all restarts.
+    /// The log of all processes so far.
     pub(super) fn log(&self) -> String {
         self.process.as_ref().map_or(String::new(), Process::log)
     }

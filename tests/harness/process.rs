@@ -124,7 +124,7 @@ impl Process {
             return;
         }
         let pid = Pid::from_child(&self.child);
-        // It may exit on its own meanwhile; the code that waits for it sees how.
+        // The process may exit by itself meanwhile; the code that waits for it reads the exit status.
         let _ = kill_process(pid, signal);
     }
 

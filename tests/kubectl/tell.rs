@@ -88,7 +88,7 @@ async fn describe_explain_and_discovery_print_details() {
     drop(plane);
 }
 
-/// The event says why a claim cannot be bound; it is written shortly after the status.
+/// The event gives the reason that a claim cannot be bound; it is written shortly after the status.
 #[tokio::test]
 async fn events_explain_a_pending_claim() {
     let plane = Plane::start().await;

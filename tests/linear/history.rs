@@ -287,7 +287,7 @@ pub(crate) struct StreamLine {
 }
 
 impl StreamLine {
-    /// The revision that this line reveals.
+    /// The revision in this line.
     pub(crate) fn revision(&self) -> Option<Revision> {
         match &self.what {
             What::Event(_, state) => Some(state.revision),

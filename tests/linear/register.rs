@@ -132,8 +132,8 @@ type Found<'a> = Vec<(&'a Operation, Timed<Act<'a>>)>;
 
 fn acts<'a>(history: &'a History, log: &'a Log, causes: &Causes, wanted: &'a str) -> Found<'a> {
     let entries = || log.entries().iter().filter(|entry| entry.key == wanted);
-    // Whether no known operation explains some deletion of the object: an operation of unknown outcome may be its
-    // cause.
+    // Whether a deletion of the object has no cause among the known operations. Its cause may be an operation of unknown
+    // outcome.
     let unclaimed = entries().any(|entry| causes.unclaimed(entry.revision));
     let happened = |value: &str| {
         entries().find_map(|entry| entry.now.as_ref().filter(|now| now.value == value)).map(Version::of)

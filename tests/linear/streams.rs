@@ -212,7 +212,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Checks reliable, resumable, previous value and is-create.
+    /// Checks the guarantees `reliable`, `resumable`, `previous value` and `is-create`.
     fn contents(&self, start: Option<Revision>, live: usize, faults: &mut Faults) {
         let heard = self.stream.heard.get(live..).unwrap_or_default();
         let Some(end) = heard.iter().filter_map(super::history::StreamLine::revision).max() else { return };

@@ -13,7 +13,7 @@ use crate::harness::wait;
 const MIB: u64 = 1 << 20;
 /// `--memory-limit` of the tests.
 const LIMIT: u64 = 64 * MIB;
-/// What the process may need beyond the objects and the limit: code, buffers of connections, fragmentation.
+/// The memory of the process beyond the objects and the limit: code, buffers of connections, fragmentation.
 const BESIDE: u64 = 160 * MIB;
 const CLOSED: &str = "orlop_unread_watches_closed_total";
 

@@ -81,7 +81,7 @@ fn selecting(selector: Value) -> Value {
     spec(json!({ "selector": selector }))
 }
 
-/// A pair that one rule keeps apart, and that a fix binds.
+/// A pair that one rule prevents from binding, and that a fix binds.
 fn unfit(
     name: &'static str,
     in_claim: Value,

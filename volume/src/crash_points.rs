@@ -6,7 +6,7 @@
 //! then lists these steps. A step is identified by its operation and its path; generated parts of names are left
 //! out. Without the variable, as everywhere but in tests, a step costs one check of a constant.
 //!
-//! Steps stand before and after every change outside the process: mounts, directories, records, links, calls of
+//! There is a step before and after every change outside the process: mounts, directories, records, links, calls of
 //! drivers, writes to the API.
 
 use parking_lot::Mutex;

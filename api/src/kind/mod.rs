@@ -120,7 +120,7 @@ pub struct Policy {
     pub unconditional_update: bool,
     /// Whether PUT of a missing object creates it.
     pub create_on_update: bool,
-    /// What DELETE returns.
+    /// The response of DELETE.
     pub delete_answer: DeleteAnswer,
     /// The `/status` subresource.
     pub status: StatusSubresource,

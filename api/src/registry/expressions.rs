@@ -34,7 +34,7 @@ pub trait CompilesExpressions: Send + Sync {
     /// Compiles an expression that selects devices. Its only variable is `device`.
     ///
     /// # Errors
-    /// Why it does not compile, or that its result is not a truth value.
+    /// The compile error, also if the result is not a boolean.
     fn check_device_selector(&self, text: &str) -> Result<(), String>;
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::requirement::{Operator, Requirement};
 
-/// What the label of one key must be.
+/// The requirement on the label of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeyRule {
     /// The key of the label.

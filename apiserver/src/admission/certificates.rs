@@ -17,7 +17,7 @@ use super::request::{Lookup, Operation, Request};
 
 const GROUP: &str = "certificates.k8s.io";
 const PLURAL: &str = "certificatesigningrequests";
-/// The group that may do everything.
+/// The group of administrators.
 const MASTERS: &str = "system:masters";
 
 /// `CertificateApproval`.
@@ -33,7 +33,7 @@ impl Plugin for CertificateApproval {
     }
 
     fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
-        // The stored request counts: the client may claim another signer.
+        // The signer is that of the stored request, because the client could send another one.
         let Some((old, _)) = updated(request, "approval") else { return Ok(()) };
         require(request, lookup, "approve", signer_of(old))
     }
@@ -158,7 +158,7 @@ mod tests {
             ("4 signature", &CertificateSigning, "status", &permitted, &issued, Ok(())),
             ("5 no right", &CertificateSigning, "status", "example.org/x", &issued, refused("sign")),
             (
-                "6 no right to fail",
+                "6 no right to set a condition",
                 &CertificateSigning,
                 "status",
                 "example.org/x",
@@ -174,14 +174,14 @@ mod tests {
             let got = write.validate(plugin, &Facts::none()).map_err(|error| error.message);
             assert_eq!(got, want, "{case}");
         }
-        // The signer that the client claims is not the stored one.
+        // The client sends a signer that differs from the stored one.
         let claimed = of_signer(&permitted, approved);
         let mut write = Write::update(PLURAL, of_signer("example.org/x", none), claimed).to("approval");
         assert!(write.validate(&CertificateApproval, &Facts::none()).is_err());
     }
 
     #[test]
-    fn no_request_is_for_a_certificate_of_the_administrators() {
+    fn requests_for_the_group_of_administrators_are_rejected() {
         let (key, _) = PrivateKey::generate().unwrap();
         let signer = Signer::ApiserverClient.name();
         for (case, groups, signer, want) in [

@@ -1,4 +1,4 @@
-//! What admission found, besides its decision.
+//! The findings of admission besides its decision.
 
 /// Maximum size of a text of a webhook or a policy in the findings or in an error, bytes.
 pub(crate) const MAX_TEXT: usize = 4 << 10;

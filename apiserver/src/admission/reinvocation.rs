@@ -19,7 +19,7 @@ pub(crate) struct Reinvocation {
     pub(crate) webhooks: Invoked,
 }
 
-/// What one plugin has run.
+/// The webhooks or policies that one plugin has run.
 #[derive(Default)]
 pub(crate) struct Invoked {
     last_output: Option<Object>,
@@ -28,7 +28,7 @@ pub(crate) struct Invoked {
 }
 
 impl Invoked {
-    /// Begins a run: if other plugins have changed the object since the last one, everything runs again that may.
+    /// Begins a run: if other plugins have changed the object since the last one, all that may run twice run again.
     pub(crate) fn begin(&mut self, is_second: bool, object: Option<&Object>) {
         if is_second && self.last_output.as_ref() != object {
             self.require_all();
@@ -45,7 +45,7 @@ impl Invoked {
         !is_second || self.again.contains(key)
     }
 
-    /// Everything that has run and may run twice runs again.
+    /// Runs all webhooks or policies again that have run and may run twice.
     pub(crate) fn require_all(&mut self) {
         self.again.extend(self.before.drain());
     }

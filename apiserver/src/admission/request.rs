@@ -99,6 +99,6 @@ pub trait Lookup {
         kind: &'a dyn Kind,
         namespace: Option<&str>,
     ) -> Box<dyn Iterator<Item = Object> + 'a>;
-    /// The size of the same objects in the store, bytes, without those of one name.
+    /// The size in the store, bytes, of the objects that `list` returns, except those with this name.
     fn size_without(&self, kind: &dyn Kind, namespace: Option<&str>, name: &str) -> usize;
 }

@@ -104,7 +104,7 @@ fn list<'a>(object: &'a Object, path: &[&str]) -> &'a [Value] {
     object.at(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The key and the effect of a toleration. One of the class replaces one of the pod with the same.
+/// The key and the effect of a toleration. A toleration of the class replaces those of the pod with the same key and effect.
 fn taint_of(toleration: &Value) -> [&str; 2] {
     ["key", "effect"].map(|field| text(&toleration[field]))
 }

@@ -1,4 +1,4 @@
-//! An event on its way to the thread that writes it.
+//! An event in the queue of the thread that writes it.
 
 use std::sync::Arc;
 

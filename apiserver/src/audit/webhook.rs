@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn temporary_errors_are_repeated() {
+    async fn temporary_errors_are_retried() {
         for (case, results, want, requests) in [
             ("1 accepted", vec![], Ok(()), 1),
             ("2 at the third attempt", vec![error(true), error(true)], Ok(()), 3),

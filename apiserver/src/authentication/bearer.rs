@@ -16,7 +16,7 @@ pub(super) fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     words.next().filter(|token| is_bearer && !token.is_empty())
 }
 
-/// Whether a blank too many precedes a bearer token, so that it is ignored.
+/// Whether an extra blank precedes a bearer token, so that the token is ignored.
 pub(super) fn has_extra_blank(headers: &HeaderMap) -> bool {
     const START: &[u8] = b"bearer  ";
     let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes().trim_ascii());

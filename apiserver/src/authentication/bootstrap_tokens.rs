@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::projection::Projection;
 use crate::service_account::find;
 
-/// The Secrets, and the time at which they are valid.
+/// The store with the Secrets, and the clock that decides whether they have expired.
 pub(super) struct BootstrapTokens {
     store: Arc<dyn Kv<Projection>>,
     clock: Clock,
@@ -21,7 +21,8 @@ impl BootstrapTokens {
         BootstrapTokens { store, clock }
     }
 
-    /// The user of a token; `None` for other tokens and for invalid ones. A deleted or changed Secret counts immediately.
+    /// The user of a token; `None` for other tokens and for invalid ones. The Secret is read for each request, so that changes take effect
+    /// immediately.
     pub(super) fn user_of(&self, token: &str) -> Option<UserInfo> {
         let token = BootstrapToken::parse(token)?;
         let secret = find(&self.store.head(), "secrets", NAMESPACE, &token.secret_name())?;

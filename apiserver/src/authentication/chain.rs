@@ -101,7 +101,7 @@ impl Authenticators {
             true => self.with_credentials(request).await,
             false => self.without_authentication(request).await,
         }?;
-        // No later code can take them for credentials.
+        // Removed, so that no later code uses them as credentials.
         request.headers_mut().remove(AUTHORIZATION);
         front_proxy::remove_headers(self.front_proxy.as_ref(), request.headers_mut());
         Ok(user)
@@ -163,7 +163,7 @@ impl Authenticators {
                 Err(_) => Err(ApiError::unauthorized()),
             };
         }
-        // Where roles decide, another scheme is no credential, as upstream.
+        // If roles decide about anonymous requests, a header with another scheme is not a credential, as in upstream.
         let has_other = match self.anonymous {
             AnonymousAccess::AllPaths => false,
             AnonymousAccess::Denied | AnonymousAccess::PublicPaths => {

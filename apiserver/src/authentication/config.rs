@@ -33,7 +33,8 @@ pub struct AuthConfig {
     pub anonymous: Option<bool>,
     /// Clients have to authenticate, even if no other field configures a means of authentication.
     pub is_required: bool,
-    /// The server's own user, if only its clients and those of root are administrators without authentication.
+    /// The user of the server's process. Without authentication, only processes of this user and of root are administrators; with
+    /// `None`, all clients are.
     pub local_user: Option<u32>,
 }
 

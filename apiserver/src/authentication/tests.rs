@@ -124,11 +124,11 @@ async fn send(auth: AuthConfig, sent: &Sent<'_>, signers: &Signers) -> (u16, Str
 }
 
 #[tokio::test]
-async fn who_is_let_through() {
+async fn credentials_and_paths_decide_about_a_request() {
     let local = ("host", "localhost:8080");
     let far = ("host", "example.org");
     let bearer = ("authorization", "Bearer abc");
-    // name, tokens, certificates, request, code, what the answer holds
+    // name, tokens, certificates, request, code, part of the response
     type Case<'a> = (&'a str, bool, bool, Sent<'a>, u16, &'a str);
     fn sent<'a>(path: &'a str, headers: Vec<(&'a str, &'a str)>, certificate: bool) -> Sent<'a> {
         Sent { path, headers, certificate }
@@ -365,7 +365,7 @@ async fn credentials_are_removed_from_the_request() {
 }
 
 #[tokio::test]
-async fn replaced_authority_ends_the_validity_of_its_certificates() {
+async fn replacing_an_authority_invalidates_its_certificates() {
     let signers = Signers::new();
     let peer = signers.peer(&signers.users, "cert");
     let authenticators = authenticators(auth(false, true, &signers), AnonymousAccess::PublicPaths).await;

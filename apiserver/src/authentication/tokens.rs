@@ -75,7 +75,7 @@ impl TokenAuthenticators {
         self.for_this_server(user, wanted)
     }
 
-    /// The authenticators that may ask another server.
+    /// The authenticators that may call another server.
     async fn remote(&self, token: &str, wanted: &[String], errors: &mut Vec<String>) -> Option<TokenUser> {
         if let Some(issuer) = &self.oidc {
             match issuer.user_of(token).await {

@@ -31,7 +31,7 @@ pub(crate) async fn write(server: &Inner) -> Result<(), String> {
             Err(error) => return Err(error.to_string()),
         }
     }
-    Err("other writers change the roles and bindings of the server all the time".to_owned())
+    Err("each write of the bootstrap roles and bindings conflicted with another writer".to_owned())
 }
 
 fn missing(server: &Inner) -> Vec<Write<Projection>> {

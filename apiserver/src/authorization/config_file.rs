@@ -16,7 +16,7 @@ use super::options::{AuthorizerOptions, WebhookOptions, WebhookSettings};
 const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of match conditions of a webhook.
 const MAX_CONDITIONS: usize = 64;
-/// Maximum number of authorizers: each of them can be asked about each request.
+/// Maximum number of authorizers, because each request may need the decision of each.
 const MAX_AUTHORIZERS: usize = 32;
 
 /// Why a file cannot be used.
@@ -131,13 +131,13 @@ fn parse(text: &[u8]) -> Result<Vec<AuthorizerOptions>, String> {
         let Authorizer { type_, name, webhook } = one;
         let is_twice = type_ != "Webhook" && known.iter().any(|(known, _)| *known == type_);
         if is_twice {
-            return Err(format!("authorizers[{at}].type: {type_} is there twice"));
+            return Err(format!("authorizers[{at}].type: {type_} occurs twice"));
         }
         if name.is_empty() || !names::dns_subdomain(&name).is_empty() {
             return Err(format!("authorizers[{at}].name: {name:?} must be a DNS subdomain"));
         }
         if known.iter().any(|(_, known)| *known == name) {
-            return Err(format!("authorizers[{at}].name: {name:?} is there twice"));
+            return Err(format!("authorizers[{at}].name: {name:?} occurs twice"));
         }
         let option = match (type_.as_str(), webhook) {
             ("Webhook", Some(webhook)) => {
@@ -145,14 +145,16 @@ fn parse(text: &[u8]) -> Result<Vec<AuthorizerOptions>, String> {
                 AuthorizerOptions::Webhook(options.map_err(|why| format!("authorizers[{at}].webhook.{why}"))?)
             }
             ("Webhook", None) => return Err(format!("authorizers[{at}].webhook: required for this type")),
-            (_, Some(_)) => return Err(format!("authorizers[{at}].webhook: only the type Webhook has one")),
+            (_, Some(_)) => {
+                return Err(format!("authorizers[{at}].webhook: only the type Webhook can have this field"));
+            }
             ("AlwaysAllow", None) => AuthorizerOptions::AlwaysAllow,
             ("AlwaysDeny", None) => AuthorizerOptions::AlwaysDeny,
             ("Node", None) => AuthorizerOptions::Node,
             ("RBAC", None) => AuthorizerOptions::Rbac,
             _ => {
                 return Err(format!(
-                    "authorizers[{at}].type: {type_:?} is none of AlwaysAllow, AlwaysDeny, Node, RBAC and Webhook"
+                    "authorizers[{at}].type: {type_:?} must be AlwaysAllow, AlwaysDeny, Node, RBAC or Webhook"
                 ));
             }
         };
@@ -269,14 +271,14 @@ mod tests {
         for (authorizers, want) in [
             ("[]".to_owned(), "at least one authorization mode"),
             ("[{type: RBAC}]".to_owned(), "authorizers[0].name: \"\" must be"),
-            ("[{type: Abac, name: a}]".to_owned(), "authorizers[0].type: \"Abac\" is none of"),
+            ("[{type: Abac, name: a}]".to_owned(), "authorizers[0].type: \"Abac\" must be"),
             (
                 "[{type: RBAC, name: a}, {type: RBAC, name: b}]".to_owned(),
-                "authorizers[1].type: RBAC is there twice",
+                "authorizers[1].type: RBAC occurs twice",
             ),
             (
                 "[{type: RBAC, name: a}, {type: Node, name: a}]".to_owned(),
-                "authorizers[1].name: \"a\" is there twice",
+                "authorizers[1].name: \"a\" occurs twice",
             ),
             ("[{type: Webhook, name: a}]".to_owned(), "authorizers[0].webhook: required"),
             ("[{type: Node, name: a, more: b}]".to_owned(), "unknown field `more`"),

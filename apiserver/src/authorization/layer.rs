@@ -63,9 +63,9 @@ pub(crate) async fn authorize(
     }
 }
 
-/// Why a request does not run.
+/// Why authorization rejects a request.
 enum Refusal {
-    /// The request is rejected.
+    /// The modes or the impersonation headers reject it.
     Api(ApiError),
     /// A mode could not decide, and no other mode permits the request.
     Undecided(String),
@@ -128,7 +128,7 @@ fn permitted(user: &UserInfo, right: &RequestInfo, decision: &AuthorizationDecis
     }
 }
 
-/// An impersonation that a request wants.
+/// The user that impersonates, and the requested identity.
 struct WantedImpersonation {
     /// The authenticated user.
     user: UserInfo,
@@ -249,7 +249,7 @@ fn is_component(request: &Request) -> bool {
 
 /// Logs that a component of this process was refused.
 fn report_missing_right(user: &UserInfo, reason: &str, error: &ApiError) {
-    // A node may ask for an object whose last pod on it has just been deleted, or that does not exist yet.
+    // A node may read an object after its last pod on the node was deleted, or before the object exists.
     if reason.contains(node::UNRELATED) {
         tracing::debug!(user = user.username, "{}", error.message);
         return;

@@ -41,7 +41,7 @@ pub enum AuthorizationMode {
     Node,
     /// Permits what roles grant.
     Rbac,
-    /// Asks another server: the webhook with this index in the configuration.
+    /// Calls the webhook with this index in the configuration.
     Webhook(usize),
 }
 
@@ -49,7 +49,7 @@ pub enum AuthorizationMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AuthorizationDecision {
     pub(crate) allowed: bool,
-    /// A mode has rejected the request, whatever the modes after it would decide.
+    /// A mode has rejected the request; the modes after it cannot permit it.
     pub(crate) denied: bool,
     /// Upstream's reason; may be empty.
     pub(crate) reason: String,
@@ -71,25 +71,25 @@ pub(crate) struct Authorizer {
     webhooks: Vec<Arc<AuthorizationWebhook>>,
 }
 
-/// What has been decided by some of the modes.
+/// The opinions of the modes so far.
 #[derive(Default)]
 struct Progress {
-    /// The number of modes that have been asked.
+    /// The number of modes that have decided or have no opinion.
     asked: usize,
     reasons: Vec<String>,
     errors: Vec<String>,
 }
 
-/// What to do next for a decision.
+/// The next step of a decision.
 enum Step<'a> {
     /// The modes have decided.
     Decided(AuthorizationDecision),
-    /// A webhook must be asked.
+    /// A webhook must be called.
     Ask(&'a Arc<AuthorizationWebhook>),
 }
 
 impl Progress {
-    /// Takes the opinion of a webhook into account. Returns its decision, if it is final.
+    /// Adds the opinion of a webhook. Returns the decision, if the opinion is final.
     fn add(&mut self, opinion: Opinion) -> Option<AuthorizationDecision> {
         let Opinion { verdict, reason, error } = opinion;
         let final_one = |allowed: bool, reason: String, error: Option<String>| AuthorizationDecision {
@@ -208,7 +208,7 @@ impl Authorizer {
     }
 
     /// Decides about a request in code that cannot wait for a future, such as the evaluation of an expression. If a webhook must
-    /// be asked, the thread waits for it.
+    /// be called, the thread waits for it.
     pub(crate) fn decide_blocking(&self, user: &UserInfo, request: &RequestInfo) -> AuthorizationDecision {
         let mut progress = Progress::default();
         loop {

@@ -14,11 +14,11 @@ pub enum AuthorizerOptions {
     AlwaysAllow,
     /// Permits nothing.
     AlwaysDeny,
-    /// Permits what node agents need for the pods on their nodes.
+    /// Permits the requests that node agents need for the pods on their nodes.
     Node,
-    /// Permits what roles grant.
+    /// Permits requests that roles grant.
     Rbac,
-    /// Asks another server.
+    /// Calls another server.
     Webhook(WebhookOptions),
 }
 
@@ -27,11 +27,11 @@ pub enum AuthorizerOptions {
 pub struct WebhookOptions {
     /// The kubeconfig file with its address and credentials.
     pub kubeconfig: PathBuf,
-    /// How it is asked.
+    /// The settings of the calls.
     pub settings: WebhookSettings,
 }
 
-/// How a webhook is asked.
+/// The settings of the calls of a webhook.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WebhookSettings {
     /// The version of the reviews.
@@ -44,7 +44,7 @@ pub struct WebhookSettings {
     pub unauthorized_ttl: Duration,
     /// Whether a failed call rejects the request. Otherwise the next mode decides.
     pub denies_on_failure: bool,
-    /// CEL expressions over `request`, the `spec` of the review: the webhook is asked only if all are true.
+    /// CEL expressions over `request`, the `spec` of the review: the webhook is called only if all are true.
     pub match_conditions: Vec<String>,
 }
 

@@ -1,8 +1,8 @@
 //! Encodes and decodes records of the store with `orlop-codec`.
 //!
 //! The value of a record may be unreadable, for example if its key is not in the encryption configuration, or a former version that
-//! is not retained. A request for such an object fails ([`readable`]). Readers of the past get what remains: at least an object that has
-//! only a name, and an annotation with the reason.
+//! is not retained. A request for such an object fails ([`readable`]). Requests for the past return the remaining
+//! parts: at least an object with its name and an annotation with the reason.
 
 use bytes::Bytes;
 use orlop_codec::encode::envelope;

@@ -1,7 +1,7 @@
-//! Bounds on what one input may cost: the processor time of the thread, the bytes that it allocates, and the most bytes
+//! Bounds on the cost of one input: the processor time of the thread, the bytes that it allocates, and the most bytes
 //! that it holds at a time. Each bound is linear in the length of the input.
 //!
-//! The bounds are generous: about four times what the worst seeds cost in a build without optimization. The tests also
+//! The bounds are generous: about four times the cost of the worst seeds in a build without optimization. The tests also
 //! compare each of those seeds with a longer one of the same form, which finds quadratic work that costs little.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,7 +16,7 @@ const CONFIRMATIONS: usize = 2;
 /// Maximum length of an input in a message, characters.
 const SHOWN: usize = 2_000;
 
-/// What an input of a length may cost.
+/// The maximum cost of an input, by its length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     /// Processor time of any input, and for each byte, in microseconds and nanoseconds.
@@ -30,7 +30,7 @@ pub(super) struct Bound {
     pub(super) held_per_byte: u64,
 }
 
-/// What a run cost.
+/// The cost of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cost {
     pub(super) time: Duration,
@@ -185,7 +185,7 @@ mod tests {
             }
         };
         let held = |input: &[u8]| {
-            // Within the time and the allocated bytes of the bound, apart from the factor of what is held at a time.
+            // Within the bounds of time and allocated bytes, but beyond the bound of bytes in use at a time.
             drop(black_box(vec![0u8; input.len() * 30]));
         };
         let copies = |input: &[u8]| drop(black_box(input.iter().map(|_| input.to_vec()).collect::<Vec<_>>()));

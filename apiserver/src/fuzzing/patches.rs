@@ -1,5 +1,5 @@
 //! Patches of real objects. The first byte of an input selects the object; the rest is the patch. For an apply,
-//! the second byte says whether it is forced, and the rest is two documents, one per manager, separated by
+//! the second byte decides whether it is forced, and the rest is two documents, one per manager, separated by
 //! [`BETWEEN`].
 
 use orlop_openapi::types;

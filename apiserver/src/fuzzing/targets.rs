@@ -1,4 +1,4 @@
-//! The targets, and what an input of each may cost.
+//! The targets, and the maximum cost of their inputs.
 
 use super::cost::Bound;
 use super::{bodies, credentials, definitions, patches, requests, texts};

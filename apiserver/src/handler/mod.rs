@@ -206,7 +206,7 @@ fn record_request(
 /// Holds the memory of a request for its response until the response has been sent.
 fn hold_memory(mut response: Response, mut memory: ReservedMemory) -> Response {
     let size = response.body().size_hint().exact().unwrap_or(0);
-    // A response that does not fit is sent all the same: the write has happened.
+    // A response that exceeds the limit is sent nevertheless, because the write has happened.
     let _ = memory.resize(size);
     if size > UNCOUNTED && response.extensions().get::<HeldMemory>().is_none() {
         response.extensions_mut().insert(HeldMemory(Arc::new(memory)));

@@ -86,7 +86,7 @@ pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
         | Verb::GetScale
         | Verb::UpdateScale
         | Verb::PatchScale => of_write(&request.body) + of_object(),
-        // A stored object can be deleted whatever the limit is.
+        // A delete never exceeds the memory limit, so that every stored object can be deleted.
         Verb::Delete => {
             let needed = of_write(&request.body) + of_object();
             request.server.limits.memory.limit().map_or(needed, |limit| needed.min(limit / 2))

@@ -97,7 +97,7 @@ fn openapi() -> Value {
                 "application/x-ndjson",
                 vec![
                     text("after", "Writes after this revision or time; absent: from the oldest on"),
-                    text("limit", "So many lines at the most"),
+                    text("limit", "Maximum number of lines"),
                     resource(),
                 ],
             ),
@@ -134,7 +134,7 @@ fn openapi() -> Value {
                 ],
                 "impact" | "why" => Vec::new(),
                 _ => vec![
-                    text("limit", "So many writes at the most"),
+                    text("limit", "Maximum number of writes"),
                     text("continue", "Where an earlier answer ended"),
                     text("objects", "true: every write with the whole object"),
                 ],

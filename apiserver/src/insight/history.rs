@@ -67,7 +67,7 @@ async fn writes(
     let (mut found, mut bytes) = (Vec::<Arc<Event<Projection>>>::new(), 0);
     loop {
         let next = found.last().map_or(before, |event| event.revision);
-        // One extra write tells whether there are more.
+        // One extra write shows whether there are more.
         let step = STEP.min(limit + 1 - found.len());
         let events = server.store.history_before(key, next, step).await.map_err(read_error)?;
         // A step may be shorter because its objects are large.

@@ -73,7 +73,7 @@ pub(super) struct KeyResolver {
 }
 
 impl KeyResolver {
-    /// A resolver for the selected ones of the kinds served now.
+    /// A resolver for the served kinds that `selection` contains.
     pub(super) fn now(kinds: &Kinds, selection: Selection) -> Self {
         let served = kinds.now();
         let list: Vec<KindPrefix> = self::kinds(&served)
@@ -85,7 +85,7 @@ impl KeyResolver {
         KeyResolver { served, selection, list, by_prefix }
     }
 
-    /// Updates the resolver to the kinds served now; `may_read` decides about kinds that it does not know. Kinds that are no longer
+    /// Updates the resolver to the kinds served now; `may_read` decides about new kinds. Kinds that are no longer
     /// served remain: deletions of their objects may still have to be reported.
     pub(super) fn refreshed(mut self, kinds: &Kinds, may_read: impl Fn(&KindRef) -> bool) -> Self {
         let served = kinds.now();

@@ -111,7 +111,7 @@ pub(crate) fn time_text(time_ms: i64) -> String {
 /// The maximum number of different names in `resource=`: more than the resources of most servers.
 const MOST_RESOURCES: usize = 1000;
 
-/// The places that `resource=` selects (the parameter may be repeated or separated by commas), or all that the user may read.
+/// The kinds that `resource=` selects (a list separated by commas; the parameter can be repeated), or all that the user may read.
 ///
 /// # Errors
 /// As [`find`], 400 for too many names, and 403 for a resource that the user may not list and watch.

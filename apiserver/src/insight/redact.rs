@@ -31,8 +31,8 @@ pub(super) fn object(value: &mut Value) {
     }
 }
 
-/// What remains of the stored value of a former version: a Secret keeps its metadata and the names of its values, any other object
-/// its metadata without annotations. `None` if the value is no object of a built-in kind.
+/// The redacted form of the stored value of a former version: a Secret with its metadata and the names of its values, any other object
+/// with its metadata without annotations. `None` if the value is no object of a built-in kind.
 pub fn former_version(key: &Key, value: &Bytes) -> Option<Bytes> {
     let mut stored: Value = serde_json::from_slice(value).ok()?;
     if key.topic() == SECRETS {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn former_versions_keep_their_identity_only() {
+    fn redacted_versions_contain_only_the_identity() {
         let value = |text: &str| Bytes::from(text.to_owned());
         for (key, stored, want) in [
             (

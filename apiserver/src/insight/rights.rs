@@ -1,5 +1,5 @@
-//! What of the endpoints of this group a user may see. A user needs the right to the endpoint, and here in addition the rights to
-//! the objects that the response contains: they are the same rights with which the user reads these objects themselves.
+//! The rights to the responses of this group. A user needs the right to the endpoint, and in addition the rights to the objects in
+//! the response: the same rights as for reading these objects directly.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::authorization::{forbidden, right};
 use crate::registry::{Kind, KindRef, Scope};
 use crate::state::Inner;
 
-/// The kinds of which explanations and plans mention objects: group and plural.
+/// The kinds of the objects that explanations and plans mention: group and plural.
 const MENTIONED: [(&str, &str); 11] = [
     ("", "pods"),
     ("", "persistentvolumeclaims"),
@@ -101,7 +101,7 @@ impl Rights<'_> {
     }
 }
 
-/// Whether the user of a stream may follow a kind that the server begins to serve meanwhile.
+/// Whether the user of a stream may follow a kind that the server serves only since the stream began.
 pub(super) fn may_follow_now(server: &Inner, user: &UserInfo, kind: &dyn Kind) -> bool {
     let decide = |verb| server.authorizer.decide_blocking(user, &right(verb, kind.names(), "", "")).allowed;
     decide("list") && decide("watch")

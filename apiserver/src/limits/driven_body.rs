@@ -15,10 +15,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Pieces that are computed before the client has read the earlier ones.
 const AHEAD: usize = 2;
-/// After a piece of more bytes, the connection sends it before the next one is computed: it contains a large object.
+/// A piece of more bytes contains a large object: the task computes the next piece only after the connection has sent it.
 const LARGE: usize = 128 << 10;
 
-/// What the task sends.
+/// A message of the task.
 enum Piece {
     Frame(Result<Frame<Bytes>, axum::Error>),
     /// The body is complete. Without it, the task has ended early and the response is incomplete.
@@ -28,8 +28,8 @@ enum Piece {
 /// The client's end of a body that a task computes.
 struct DrivenBody {
     pieces: mpsc::Receiver<Piece>,
-    /// The number of the frame that the connection asks for. It asks for the next one when it has sent the last one, except for
-    /// what fits into its buffer.
+    /// The number of the frame that the connection polls. It polls for the next frame when it has sent the last one, except for
+    /// the bytes in its buffer.
     asked: watch::Sender<u64>,
     received: u64,
     ended: bool,

@@ -115,7 +115,7 @@ impl Limits {
             let permits = if permits == 0 { usize::MAX } else { permits };
             Inflight::new(Bounds { permits, per_client: 0, waiting: 0 }, Duration::ZERO)
         };
-        // Clients that read slowly leave memory for the requests of others.
+        // Half of the memory is reserved for requests whose clients read fast.
         let slow = MemoryBudget::half_of(&config.memory);
         Ok(Arc::new(Limits {
             kinds,

@@ -35,7 +35,7 @@ pub(crate) struct OldStates {
 
 #[derive(Debug, Default)]
 struct Held {
-    /// By the bytes that were replaced before they began, and a number.
+    /// The responses, by the bytes that were replaced before they began, and by a number.
     responses: BTreeMap<(u64, u64), Response>,
     next: u64,
     reserved: Option<ReservedMemory>,
@@ -117,7 +117,7 @@ impl OldStates {
             self.closed.fetch_add(1, Ordering::Relaxed);
             tracing::info!(
                 peer = %response.connection.peer(), bytes,
-                "a slow response holds replaced objects and the memory limit is reached; its connection is closed"
+                "the memory limit is reached, and a slow response holds replaced objects; its connection is closed"
             );
             response.connection.stall();
         }

@@ -71,7 +71,7 @@ pub(super) fn hold_seat(
     let seen = longest.clone();
     let clock = Ticking::start(SEAT_PATIENCE, move || {
         let Some(charge) = returned.upgrade() else { return };
-        // One in the buffer of the connection, and one that is computed.
+        // One piece is in the buffer of the connection, and one is computed.
         let pieces = 2 * seen.load(Ordering::Relaxed);
         match memory.reserve(STALLED_STREAM.max(pieces)) {
             Ok(memory) => {
@@ -84,7 +84,7 @@ pub(super) fn hold_seat(
                 if let Some(connection) = connection {
                     tracing::info!(
                         peer = %connection.peer(), %error,
-                        "a list of large objects is not read and the memory limit is reached; its connection is closed"
+                        "the memory limit is reached, and a client does not read a list of large objects; its connection is closed"
                     );
                     connection.stall();
                 }
@@ -97,7 +97,7 @@ pub(super) fn hold_seat(
     })
 }
 
-/// What a response holds that is computed while it is sent.
+/// The resource of a response that is computed while it is sent.
 enum Charge {
     Permit(#[allow(dead_code, reason = "dropping it passes the permit on")] Permit),
     Memory(#[allow(dead_code, reason = "dropping it returns the memory")] ReservedMemory),
@@ -175,8 +175,8 @@ impl<T: Unpin + Send + 'static> http_body::Body for PermitBody<T> {
     }
 }
 
-/// Measures how long the client has had to read: since this many milliseconds after `start`, or 0 if it does not
-/// have to.
+/// Measures how long the client has read nothing. `since` is the beginning, in milliseconds after `start`; 0 while no data waits for
+/// the client.
 struct StallClock {
     start: Instant,
     since: AtomicU64,

@@ -70,7 +70,7 @@ impl UnreadData {
             self.closed.fetch_add(1, Ordering::Relaxed);
             tracing::info!(
                 peer = %connection.peer(), bytes,
-                "a watch is not read and the memory limit is reached; its connection is closed"
+                "the memory limit is reached, and a client does not read a watch; its connection is closed"
             );
             connection.stall();
         }
@@ -94,7 +94,7 @@ enum Place {
 }
 
 impl UnreadResponse {
-    /// The client has read what it had to read. The memory stays reserved for the next [`hold`](Self::hold).
+    /// The client has read all data. The memory stays reserved for the next [`hold`](Self::hold).
     pub(crate) fn is_read(&mut self) {
         let Place::At(since, number) = std::mem::replace(&mut self.place, Place::None) else { return };
         let mut waiting = self.all.waiting.lock();

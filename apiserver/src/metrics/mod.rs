@@ -90,7 +90,7 @@ struct StoreGauges {
 impl StoreGauges {
     fn new() -> Result<Self, prometheus::Error> {
         Ok(StoreGauges {
-            size: IntGauge::new("orlop_store_size_bytes", "Bytes that the store takes on its disk.")?,
+            size: IntGauge::new("orlop_store_size_bytes", "Size of the store on disk in bytes.")?,
             free: IntGauge::new("orlop_store_free_bytes", "Bytes that are free on the disk of the store.")?,
             full: IntGauge::new(
                 "orlop_store_full",
@@ -187,7 +187,7 @@ impl Metrics {
         build.with_label_values(&version::build_labels().each_ref().map(String::as_str)).set(1);
         let process = process::Process::new(&registry)?;
         let store_size =
-            IntGauge::new("apiserver_storage_size_bytes", "Bytes that the store takes on its disk.")?;
+            IntGauge::new("apiserver_storage_size_bytes", "Size of the store on disk in bytes.")?;
         let store_revision = IntGauge::new("orlop_store_revision", "The newest revision of the store.")?;
         let store = StoreGauges::new()?;
         for collector in [

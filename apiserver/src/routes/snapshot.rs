@@ -20,7 +20,7 @@ use crate::state::Inner;
 use orlop_api::status::ApiError;
 
 /// The prefixes of the keys that no snapshot contains, and that a restore omits: bootstrap tokens, and the signing keys that earlier
-/// versions kept in the store.
+/// versions stored.
 pub const OMITTED_FROM_SNAPSHOTS: [&str; 2] =
     ["/registry/orlop.serviceaccountkeys/", "/registry/secrets/kube-system/bootstrap-token-"];
 

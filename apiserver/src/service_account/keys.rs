@@ -29,7 +29,7 @@ enum Signing {
 }
 
 impl AccountKeys {
-    /// The keys of the configuration, or those of `key_file`. A key that an earlier version kept in the store is moved to the file.
+    /// The keys of the configuration, or those of `key_file`. A key that an earlier version put into the store is moved to the file.
     pub(super) async fn load(
         store: &Arc<dyn Kv<Projection>>,
         key_file: Option<PathBuf>,
@@ -130,7 +130,7 @@ mod tests {
             let verified = tokens.each_ref().map(|token| keys.verify(token, now).is_ok());
             assert_eq!(verified, [true, is_given, false]);
             assert_eq!(keys.verify(&keys.sign(&claims).unwrap(), now), Ok(claims.clone()));
-            assert_eq!(keys.accepted(now).len(), 2, "a key that is given twice is accepted once");
+            assert_eq!(keys.accepted(now).len(), 2, "a duplicate key is accepted once");
         }
     }
 }

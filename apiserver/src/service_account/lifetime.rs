@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_decide() {
+    fn limits_bound_the_validity() {
         let limits = |max, extends| LifetimeLimits { max, extends };
         // limits, requested, for a pod, for this server; shown, actual, warning after
         for (case, limits, requested, pod, server, want) in [

@@ -1,7 +1,7 @@
 //! Service account tokens: issued by `serviceaccounts/NAME/token`, verified by authentication and by reviews.
 //!
 //! [`key_file`] stores the keys, `signing_keys` reads them again when they change, and `keys` combines them with those of the
-//! configuration. [`lifetime`] decides how long tokens are valid. This module does what needs the store: it checks that the account
+//! configuration. [`lifetime`] decides how long tokens are valid. This module checks in the store that the account
 //! and the objects a token is bound to still exist.
 
 pub mod key_file;
@@ -142,7 +142,7 @@ impl Accounts {
         self.keys.accepted((self.clock)())
     }
 
-    /// How long a token is valid for which a client requests these seconds and audiences.
+    /// The validity of a token, for the requested seconds and audiences.
     pub(crate) fn lifetime(&self, seconds: i64, is_for_pod: bool, audiences: &[String]) -> Lifetime {
         let is_for_server = audiences.iter().all(|audience| self.audiences.contains(audience));
         Lifetime::new(self.limits, seconds, is_for_pod, is_for_server)

@@ -116,7 +116,7 @@ impl SigningKeys {
                 self.current.store(Arc::new(keys));
             }
             Ok(None) => {
-                tracing::warn!("{} does not exist any more; the previous keys stay in use", path.display());
+                tracing::warn!("{} was removed; the previous keys stay in use", path.display());
             }
             Err(error) => tracing::warn!("the previous service account keys stay in use: {error}"),
         }
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(keys.current().text(), KeySet::of(&pkcs8).unwrap().text());
         assert!(store.head().get(OLD_RECORD).is_none());
 
-        // A file wins over the record, which is removed: the last start was interrupted, or the keys were rotated.
+        // The file takes precedence over a record, and the record is removed: it remains if the previous start was interrupted.
         put_old(&store, &STANDARD.encode(generate().unwrap())).await;
         let keys = SigningKeys::load(&store, Some(path)).await.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(keys.current().text(), KeySet::of(&pkcs8).unwrap().text());

@@ -1,8 +1,8 @@
 //! Connections to kubelets and pods: `log`, `exec`, `attach`, `portforward` and `proxy`.
 //!
 //! Logs are fetched from the node agent if the Node publishes where the agent serves them ([`LOG_ADDRESS`],
-//! [`LOG_KEY`]). All other requests fail: first with upstream's errors for what is checked before a connection
-//! (pkg/registry/core/pod/strategy.go), then because this server does not connect to nodes.
+//! [`LOG_KEY`]). All other requests fail: with upstream's error if a check before the connection fails
+//! (pkg/registry/core/pod/strategy.go), otherwise because this server does not connect to nodes.
 
 use axum::body::Body;
 use axum::response::Response;

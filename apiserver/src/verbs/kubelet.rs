@@ -80,7 +80,7 @@ impl Agent {
         }
         let stream = answer.into_body().into_data_stream().take_until(closing.cancelled_owned());
         let mut response = Response::new(Body::from_stream(stream));
-        // Whatever the agent says: a log must not run as a page of this server.
+        // Regardless of the headers of the agent: a browser must not run a log as a page of this server.
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
         Ok(response)
     }

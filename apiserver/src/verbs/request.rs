@@ -167,7 +167,7 @@ impl admission::Lookup for HeadLookup<'_> {
 
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {
         let found = self.head.get(&dispatch::key(kind, namespace, name));
-        // Without its object, admission rejects what depends on it.
+        // Counts as missing, so that admission rejects requests that depend on it.
         let found = found.filter(|record| record.is_whole());
         found.map(|record| stored::decode_as(kind, record))
     }

@@ -72,12 +72,12 @@ fn selected_labels(selector: Option<&Value>) -> (Vec<SelectionRequirement>, Opti
     (known, ignored)
 }
 
-/// The requirements in the question, if it lists them instead of a text.
+/// The requirements of a selector in the review, if it lists them instead of a text.
 fn listed(selector: &Value) -> Option<&[Value]> {
     selector["requirements"].as_array().map(Vec::as_slice).filter(|list| !list.is_empty())
 }
 
-/// A requirement of the question; `None` if its operator is unknown.
+/// A requirement in the review; `None` if its operator is unknown.
 fn requirement(shown: &Value) -> Option<SelectionRequirement> {
     let values = shown["values"].as_array().into_iter().flatten();
     Some(SelectionRequirement {

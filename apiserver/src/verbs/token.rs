@@ -85,7 +85,7 @@ pub(crate) async fn request_token(request: &Request) -> Result<Response, ApiErro
     warnings.extend(lifetime.warning());
     let issued = accounts
         .issue(subject, audiences.clone(), &lifetime)
-        .ok_or_else(|| ApiError::internal("failed to generate token: the system gives no random numbers"))?;
+        .ok_or_else(|| ApiError::internal("failed to generate token: the system has no random numbers"))?;
     if let Some(audited) = &request.audited {
         audited.annotate(vec![(ISSUED_CREDENTIAL_ID.to_owned(), format!("JTI={}", issued.id))]);
     }

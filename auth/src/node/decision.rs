@@ -20,7 +20,7 @@ pub enum NodeDecision {
     NoOpinion(String),
 }
 
-/// How the reason begins for an object that no pod on the node uses.
+/// The start of the reason for an object that no pod on the node uses.
 pub const UNRELATED: &str = "no relationship found between node";
 
 /// The namespace of the Leases of nodes.

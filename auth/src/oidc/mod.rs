@@ -14,7 +14,7 @@ use crate::jwt::UnverifiedToken;
 use crate::jwt::algorithm::Algorithm;
 use crate::jwt::public_key::PublicKey;
 
-/// Tolerated clock difference at the begin of the validity, in seconds (go-oidc). There is none at the end.
+/// Tolerated clock difference at the start of the validity, in seconds (go-oidc). There is none at the end.
 const NOT_BEFORE_LEEWAY: f64 = 300.0;
 /// Maximum number of keys of an issuer. A token without a key id is verified with all of them.
 const MAX_KEYS: usize = 100;

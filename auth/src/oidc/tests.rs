@@ -60,7 +60,7 @@ fn verified(config: &OidcConfig, changes: Value) -> Result<String, OidcError> {
 }
 
 #[test]
-fn claims_decide_about_the_user() {
+fn claims_determine_the_user() {
     let ok = |text: &str| Ok(text.to_owned());
     let audience = || Err(OidcError::Audience("orlop".to_owned()));
     let claim = |name: &str| Err(OidcError::Claim(name.to_owned()));
@@ -76,7 +76,7 @@ fn claims_decide_about_the_user() {
         ("9 the end is a text", json!({"exp": "2030"}), Err(OidcError::Expired)),
         ("10 clocks differ", json!({"nbf": NOW + 300}), ok("oidc:ann g:a,g:b,system:authenticated")),
         ("11 not yet", json!({"nbf": NOW + 301}), Err(OidcError::NotYet)),
-        ("12 begin is a text", json!({"nbf": "x"}), Err(OidcError::NotYet)),
+        ("12 the start is a text", json!({"nbf": "x"}), Err(OidcError::NotYet)),
         ("13 no name", json!({"sub": null}), claim("sub")),
         ("14 an empty name", json!({"sub": ""}), claim("sub")),
         ("15 a number as name", json!({"sub": 1}), claim("sub")),

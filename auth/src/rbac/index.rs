@@ -165,7 +165,7 @@ impl RbacIndex {
         self.roles.get(&(namespace.to_owned(), name.to_owned())).map(Vec::as_slice)
     }
 
-    /// What bindings grant to a user, each once: first those of the cluster, then those of the namespace.
+    /// The rules that bindings grant to a user, each once: first those of the cluster, then those of the namespace.
     fn granted<'i>(&'i self, user: &UserInfo, namespace: &str) -> impl Iterator<Item = Granted<'i>> {
         let mut found: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
         for bindings in SubjectKey::of(user).filter_map(|key| self.of_subject.get(&key)) {

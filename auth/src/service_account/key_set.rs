@@ -1,6 +1,6 @@
 //! The keys of service account tokens: one signs, and former ones are accepted until a time. Pure.
 //!
-//! The text of a key set is JSON. It contains the private half of the signing key only: a former key cannot sign any more.
+//! The text of a key set is JSON. It contains the private half of the signing key only: former keys cannot sign.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -28,7 +28,7 @@ impl std::fmt::Debug for KeySet {
     }
 }
 
-/// A key that does not sign any more.
+/// A key that no longer signs.
 struct FormerKey {
     key: PublicKey,
     /// When its tokens become invalid.
@@ -142,13 +142,13 @@ mod tests {
     #[test]
     fn rotation_ends_former_keys_in_time() {
         let first = KeySet::generate().unwrap();
-        // Each rotation: when, and how long the previous key is kept.
+        // Each rotation: its time, and how long the previous key stays valid.
         for (case, rotations, now, accepted, keys) in [
             ("1 not rotated", &[][..], 1000, true, 1),
             ("2 ended immediately", &[(100, 0)], 100, false, 1),
-            ("3 kept", &[(100, 50)], 149, true, 2),
-            ("4 kept no longer", &[(100, 50)], 150, false, 1),
-            ("5 kept twice", &[(100, 50), (120, 50)], 149, true, 3),
+            ("3 still valid", &[(100, 50)], 149, true, 2),
+            ("4 no longer valid", &[(100, 50)], 150, false, 1),
+            ("5 two former keys are valid", &[(100, 50), (120, 50)], 149, true, 3),
             ("6 the second rotation ends both", &[(100, 50), (120, 0)], 120, false, 1),
             ("7 the second rotation ends both earlier", &[(100, 50), (110, 5)], 115, false, 1),
             ("8 a later rotation extends nothing", &[(100, 50), (120, 500)], 150, false, 2),

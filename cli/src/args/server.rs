@@ -172,7 +172,7 @@ pub struct ApiArgs {
     /// Timeout of a request, other than a watch
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub request_timeout: Duration,
-    /// Minimum duration of a watch without a timeout of its own, in seconds
+    /// Minimum duration of a watch that requests no timeout, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     pub min_request_timeout: u32,
     /// How long the server retains Events

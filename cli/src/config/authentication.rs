@@ -138,7 +138,7 @@ impl AuthenticationOptions {
         self.client_ca_file.is_some() || self.front_proxy.is_some()
     }
 
-    /// Whether users can authenticate with what the flags configure.
+    /// Whether the flags configure a way to authenticate users.
     pub(super) fn identifies_users(&self) -> bool {
         self.has_client_authorities()
             || self.token_auth_file.is_some()

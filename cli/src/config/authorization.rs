@@ -28,7 +28,7 @@ impl AuthorizationOptions {
             return Ok(AuthorizationOptions::File(path));
         }
         let modes = match args.authorization_mode.as_slice() {
-            // Other machines get only what roles grant.
+            // Clients on other machines have only the rights that roles grant.
             [] if is_loopback => vec![AuthorizationModeArg::AlwaysAllow],
             [] => vec![AuthorizationModeArg::Node, AuthorizationModeArg::Rbac],
             given => given.to_vec(),

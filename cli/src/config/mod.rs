@@ -55,7 +55,7 @@ use crate::kubeconfig::KubeconfigOrder;
 use crate::token::Token;
 use crate::volumes::Audit;
 
-/// What this process does.
+/// The role of this process.
 pub enum Config {
     /// Run one command and exit.
     Tool(Tool),
@@ -70,7 +70,7 @@ pub enum Config {
 /// A command that does one thing and exits.
 pub struct Tool(pub(crate) Task);
 
-/// What a [`Tool`] does.
+/// The command of a [`Tool`].
 pub(crate) enum Task {
     /// Print the version.
     Version,
@@ -318,7 +318,7 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
             }
             Some(NodeCommand::Join(args)) => {
                 if args.process.config.is_some() {
-                    return Err(wrong("join takes no --config: use flags"));
+                    return Err(wrong("join does not support --config: use flags"));
                 }
                 let (process, options, config) = nodes::joining(*args)?;
                 run(process, Role::Join(Box::new(options), Box::new(config)))

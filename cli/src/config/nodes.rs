@@ -40,7 +40,7 @@ pub(super) fn served(
         return Err(wrong("--node-name requires --node"));
     }
     if args.virtual_nodes > 1000 {
-        return Err(wrong("--virtual-nodes takes at most 1000"));
+        return Err(wrong("--virtual-nodes must be at most 1000"));
     }
     let machine = match args.node {
         false => None,

@@ -51,7 +51,7 @@ fn signing_authority(args: &LoopArgs) -> Option<SigningAuthority> {
     files.map(|(certificate, key)| SigningAuthority::Files { certificate, key })
 }
 
-/// The options of the controllers. `root_ca` goes into the `kube-root-ca.crt` of every namespace.
+/// The options of the controllers. `root_ca` is published as `kube-root-ca.crt` in every namespace.
 pub fn controllers(args: &LoopArgs, root_ca: Option<String>) -> Options {
     let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
     Options {

@@ -207,7 +207,7 @@ impl Round<'_> {
         }
     }
 
-    /// Prints what a drain would do with a pod.
+    /// Prints the action of a drain for a pod.
     async fn ask_whether(&self, pod: &Pod) -> Result<(), DrainError> {
         let shown = key(pod);
         match judge(pod, self.allowed()) {
@@ -225,7 +225,7 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Evicts the remaining pods. Returns what the drain waits for; `None` if nothing is left.
+    /// Evicts the remaining pods. Returns the reason to wait; `None` if no pod is left.
     async fn look(&mut self) -> Result<Option<String>, DrainError> {
         let (mut waiting, mut staying, mut forbidden) = (Vec::new(), Vec::new(), Vec::new());
         for pod in self.pods().await? {

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use orlop_client::pods::is_finished;
 
-/// What the flags allow.
+/// The permissions of the flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Allowed {
     /// `--force`

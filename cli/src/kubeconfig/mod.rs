@@ -31,7 +31,7 @@ use crate::config::url_of;
 
 /// How long the command waits for the signer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The lifetime that a request may ask for at least.
+/// The minimum lifetime of a certificate request.
 const SHORTEST: Duration = Duration::from_secs(600);
 
 /// The command and its server.

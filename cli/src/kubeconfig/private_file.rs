@@ -3,10 +3,10 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Replaces a file atomically. A new file has the mode 0600 whatever the umask is, and an existing file with another mode is replaced.
+/// Replaces a file atomically. The new file has the mode 0600 for every umask and for every mode of the old file.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Such files have the mode 0600.
+    // Creates the file with the mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(parent)?;
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;

@@ -28,7 +28,7 @@ pub(crate) struct Token {
     pub(crate) server: Endpoint,
 }
 
-/// What to do.
+/// The action.
 pub(crate) enum TokenDeed {
     /// Create a token.
     Create(Box<TokenCreateArgs>),

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// Members whose values belong to users: they are no times, whatever they look like.
+/// Members with values of users: texts in them are not times, even if they look like times.
 const USER_DATA: &[&str] = &[
     "annotations",
     "labels",

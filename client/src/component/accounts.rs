@@ -64,5 +64,5 @@ pub const ORLOP_SNAPSHOT: &str = "orlop-snapshot-controller";
 pub const ORLOP_CSI_SNAPSHOTTER: &str = "orlop-csi-snapshotter";
 /// Reports objects whose syncs keep failing.
 pub const ORLOP_FAILURE_REPORTER: &str = "orlop-failure-reporter";
-/// Reads what explanations need (`orlop why`).
+/// Reads the objects that explanations need (`orlop why`).
 pub const ORLOP_EXPLAINER: &str = "orlop-explainer";

@@ -42,7 +42,7 @@ struct State {
     recovered: Vec<Report>,
 }
 
-/// What a controller's syncs have counted since the start of the process.
+/// The counters of a controller's syncs since the start of the process.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     retries: u64,
@@ -61,7 +61,7 @@ struct FailingObject {
     reported_at: Option<u32>,
 }
 
-/// An object, and the path at which the server has it.
+/// An object, and its path on the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// The reference for events, without UID.
@@ -79,7 +79,7 @@ pub enum Failure {
     Panic,
 }
 
-/// What a queue's keys name, for the register of failing objects.
+/// Records the syncs of a queue in the register of failing objects; `target` maps a key to its object.
 pub struct Syncs<K> {
     controller: &'static str,
     target: fn(&K) -> Option<Target>,
@@ -143,7 +143,7 @@ pub fn target<K: Resource<DynamicType = ()>>(key: &str) -> Target {
 /// A report about an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Whether the object is failing, or was and is not any more.
+    /// Whether the syncs of the object fail; false if they have succeeded again.
     pub failing: bool,
     /// The controller.
     pub controller: &'static str,

@@ -73,7 +73,7 @@ impl<K: Object> Informer<K> {
         self.shared.synced.send_replace(true);
     }
 
-    /// What a list has changed: the deletions first.
+    /// The changes that a list found: deletions first.
     pub(super) fn changes(&self, listed: Listed<K>) -> impl Iterator<Item = ListedChange<K>> + use<K> {
         let is_listed = |key: &Arc<str>| listed.same.contains(key) || listed.changed.contains_key(key);
         let gone: Vec<Arc<str>> = self.read().objects.keys().filter(|key| !is_listed(key)).cloned().collect();

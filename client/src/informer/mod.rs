@@ -169,8 +169,8 @@ impl<K: Object> Informer<K> {
         self.each_by_index(name, value).collect()
     }
 
-    /// As [`by_index`](Self::by_index), but decodes each object when it is its turn. Decoded objects take many times the memory of
-    /// packed ones: a caller that needs many objects one after the other does not hold them all.
+    /// As [`by_index`](Self::by_index), but decodes each object only when the iterator reaches it. Decoded objects need many times the
+    /// memory of packed ones, so this reduces the memory of a caller that processes many objects one after the other.
     pub fn each_by_index(&self, name: &str, value: &str) -> impl Iterator<Item = Arc<K>> + use<K> {
         let found: Vec<PackedObject<K>> = {
             let store = self.read();

@@ -1,4 +1,4 @@
-//! The objects of one kind and their indexes. Recently changed objects are stored as they are, the others packed.
+//! The objects of one kind and their indexes. Recently changed objects are stored unpacked, the others packed.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
@@ -14,7 +14,7 @@ use crate::worker::panic_text;
 /// Index values of an object.
 pub type IndexFn<K> = fn(&K) -> Vec<String>;
 
-/// The number of recently changed objects that are stored as they are: they are likely to be read and changed again soon. In a
+/// The number of recently changed objects that are stored unpacked: they are likely to be read and changed again soon. In a
 /// small cluster no object is ever packed.
 pub(super) const RECENT: usize = 256;
 
@@ -109,7 +109,7 @@ impl<K: Object> Store<K> {
         Some(change)
     }
 
-    /// Objects that are not recent any more. Some of them may have been removed.
+    /// Objects that are no longer recent. Some of them may have been removed.
     pub(super) fn cold(&mut self) -> Vec<PackedObject<K>> {
         let surplus = self.recent.len().saturating_sub(RECENT);
         self.recent.drain(..surplus).collect()

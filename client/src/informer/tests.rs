@@ -168,7 +168,7 @@ async fn panics_for_one_object_leave_the_others_current() {
     assert_eq!(found, ["ns/a"]);
 }
 
-/// An object that cannot be cached keeps its last state; the watch and later lists go on.
+/// An object that cannot be cached keeps its last state; the watch and later lists continue.
 #[tokio::test(start_paused = true)]
 async fn panicking_trim_costs_one_object() {
     let api = FakeApi::new();

@@ -12,7 +12,7 @@ const OBJECT: usize = 8;
 /// The first bytes of a document in protobuf.
 const PROTOBUF: &[u8] = b"k8s\0";
 
-/// The weight that a document may still have.
+/// The remaining weight that the rest of a document may have.
 #[derive(Debug)]
 pub(super) struct ValueBudget(Steps);
 

@@ -36,7 +36,7 @@ pub fn write_item(out: &mut Vec<u8>, kind: &dyn Kind, record: StoredObject<'_>) 
     write_body(out, kind, record, 0);
 }
 
-/// Appends a record of a custom kind as its schema shows it, with all members in alphabetical order.
+/// Appends a record of a custom kind in the form of its schema, with all members in alphabetical order.
 fn write_whole(out: &mut Vec<u8>, kind: &dyn Kind, record: StoredObject<'_>) {
     let object = stored::decode_as(kind, record);
     // Writing JSON into memory cannot fail.

@@ -23,7 +23,7 @@ pub fn encode(value: &Value) -> Result<Vec<u8>, String> {
     Ok(envelope(api_version, kind, &message(api_version, kind, value)?))
 }
 
-/// Encodes a list from its metadata and its items, which are made one at a time.
+/// Encodes a list from its metadata and its items, which are produced one at a time.
 pub fn encode_list(
     api_version: &str,
     kind: &str,

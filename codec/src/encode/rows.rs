@@ -1,7 +1,7 @@
-//! Writes table rows directly from stored bytes: the cells come from a lean copy of the object, and its metadata
+//! Writes table rows directly from stored bytes: the cells are computed from a reduced copy of the object, and its metadata
 //! is copied unchanged from the store.
 //!
-//! The lean copy omits `metadata.managedFields`, which is often half of an object and never appears in a cell.
+//! The reduced copy omits `metadata.managedFields`, which is often half of an object and never appears in a cell.
 
 use std::fmt;
 use std::io::Write as _;

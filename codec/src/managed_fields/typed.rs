@@ -163,7 +163,7 @@ pub(crate) fn struct_of(shape: &Shape) -> Option<&StructType> {
     }
 }
 
-/// Whether a value has nothing below it to own: absent, `null`, or an empty container.
+/// Whether a value contains no fields or items that a manager could own: it is absent, `null`, or an empty container.
 pub(crate) fn is_hollow(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,

@@ -1,5 +1,5 @@
-//! The actual state: which volume is attached where, which volumes a node has in use, and what its status must list. Only this
-//! module depends on how the state is indexed.
+//! The actual state: the nodes of attached volumes, the volumes that a node uses, and the volumes that its status must list. Only
+//! this module depends on how the state is indexed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) struct Attached {
     pub(super) confirmed: bool,
     /// Its VolumeAttachment was requested and the cache has not shown it yet, so it may exist.
     pub(super) asked: bool,
-    /// Since when it has to go.
+    /// Since when it is unwanted.
     pub(super) unwanted: Option<Since>,
 }
 
@@ -38,7 +38,7 @@ struct Volume {
 }
 
 impl Volume {
-    /// Where the node is, or belongs.
+    /// The index of the node, or the index at which to insert it.
     fn find(&self, node: &str) -> Result<usize, usize> {
         self.nodes.binary_search_by(|(name, _)| (**name).cmp(node))
     }
@@ -47,9 +47,9 @@ impl Volume {
 /// The fields of a Node object that matter for detaching.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeFacts {
-    /// There is such an object and its condition Ready is True.
+    /// The Node exists and its condition Ready is True.
     pub(super) healthy: bool,
-    /// There is such an object.
+    /// The Node exists.
     pub(super) exists: bool,
     /// The node has the taint, with any value or effect; readiness does not matter.
     pub(super) out_of_service: bool,
@@ -80,7 +80,7 @@ pub(super) struct NodeState {
     pub(super) version: u64,
     volumes: BTreeSet<Arc<str>>,
     in_use: HashSet<Arc<str>>,
-    /// Put on the list of the node, which has not answered yet: it may have begun to use them.
+    /// Volumes on the list of the node that it may have begun to use, because it has not reported since.
     assumed: HashSet<Arc<str>>,
     listed: BTreeSet<Arc<str>>,
     unwritten: bool,
@@ -106,7 +106,7 @@ impl Actual {
         volume.find(&key.node).ok().map(|at| &mut volume.nodes[at].1)
     }
 
-    /// Where the volume is or may be.
+    /// The nodes where the volume is or may be.
     pub(super) fn nodes_of(&self, volume: &str) -> impl Iterator<Item = (&Arc<str>, &Attached)> {
         self.volumes
             .get(volume)
@@ -160,19 +160,19 @@ impl Actual {
         self.tidy(&key.node);
     }
 
-    /// Whether the node has the volume in use, as far as known. Pessimistic: see [`list`](Self::list).
+    /// Whether the node may use the volume. True if this is unknown: see [`list`](Self::list).
     pub(super) fn in_use(&self, key: &Key) -> bool {
         let node = self.nodes.get(&key.node);
         node.is_some_and(|node| node.in_use.contains(&key.volume) || node.assumed.contains(&key.volume))
     }
 
-    /// The node itself reported that it has the volume in use, in a newer version than the known one.
+    /// The node itself reported, in a newer version than the known one, that it uses the volume.
     pub(super) fn assume_in_use(&mut self, key: &Key) {
         self.nodes.entry(Arc::clone(&key.node)).or_default().assumed.insert(Arc::clone(&key.volume));
     }
 
-    /// The node's status has to list the volume. From now on the node may use it, so it counts as in use until the node has
-    /// been seen again.
+    /// The node's status has to list the volume. From now on the node may use it, so it counts as in use until the next report
+    /// of the node.
     pub(super) fn list(&mut self, key: &Key) {
         let node = self.nodes.entry(Arc::clone(&key.node)).or_default();
         if node.listed.insert(Arc::clone(&key.volume)) {
@@ -181,7 +181,7 @@ impl Actual {
         }
     }
 
-    /// The node's status must not list the volume any more. False if it was not on the list.
+    /// The node's status must no longer list the volume. False if it was not on the list.
     pub(super) fn unlist(&mut self, key: &Key) -> bool {
         let Some(node) = self.nodes.get_mut(&key.node) else { return false };
         let was = node.listed.remove(&key.volume);
@@ -212,13 +212,13 @@ impl Actual {
         }
     }
 
-    /// The list is as the node's status has it.
+    /// Whether the list of a node equals that of its status.
     pub(super) fn is_listed_as(&self, node: &str, names: &[&str]) -> bool {
         let Some(node) = self.nodes.get(node) else { return names.is_empty() };
         node.listed.len() == names.len() && names.iter().all(|name| node.listed.contains(*name))
     }
 
-    /// Takes up what a status lists when the controller starts.
+    /// Adds the volumes that a status lists when the controller starts.
     pub(super) fn adopt_listed(&mut self, key: &Key) {
         self.nodes.entry(Arc::clone(&key.node)).or_default().listed.insert(Arc::clone(&key.volume));
     }

@@ -51,7 +51,7 @@ impl View {
     }
 }
 
-/// Makes the VolumeAttachment. One that exists is fine.
+/// Creates the VolumeAttachment, unless it exists.
 pub(super) async fn create(
     client: &Client,
     name: &str,
@@ -86,7 +86,7 @@ pub(super) async fn delete(client: &Client, name: &str) -> kube::Result<bool> {
     }
 }
 
-/// Writes or takes away annotations. One that is not there needs none.
+/// Writes or removes annotations. Succeeds if the VolumeAttachment does not exist.
 pub(super) async fn mark(
     client: &Client,
     name: &str,
@@ -101,7 +101,7 @@ pub(super) async fn mark(
     }
 }
 
-/// A time as annotations carry it: whole seconds, not earlier.
+/// A time in the format of annotations: whole seconds, rounded up.
 pub(super) fn stamp(at: Timestamp) -> String {
     let up = i64::from(at.subsec_nanosecond() > 0);
     Timestamp::from_second(at.as_second().saturating_add(up)).unwrap_or(at).to_string()

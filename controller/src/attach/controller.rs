@@ -31,7 +31,7 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_volume::csi::handle::of_unique_name;
 
-/// So many pods get an event about a volume. A node runs fewer, and each event names the pods on the other nodes.
+/// Maximum number of pods that get an event about a volume. A node runs fewer, and each event names the pods on the other nodes.
 const EVENTS: usize = 250;
 
 /// The number of volumes after which the verification yields to other tasks.
@@ -64,12 +64,12 @@ pub(super) enum Step {
     Detach(Option<Force>),
 }
 
-/// What the VolumeAttachment shows about a forced detach.
+/// The annotation of the VolumeAttachment about a forced detach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// As it is.
+    /// Unchanged.
     Same,
-    /// Nothing.
+    /// None.
     Nothing,
     /// This time.
     At(String),
@@ -91,7 +91,7 @@ impl Controller {
         }
     }
 
-    /// What the controller remembers. Never held while it waits.
+    /// The state of the controller. Its lock is never held across an await point.
     pub(super) fn state(&self) -> MutexGuard<'_, AttachState> {
         self.state.lock()
     }
@@ -181,7 +181,7 @@ impl Controller {
                     );
                 }
             }
-            // The list may contain it again if the node was found to use it.
+            // The list may contain it again if the node reported that it uses it.
             OperationKind::Detach => state.actual.remove(key),
         }
         self.reports.add(Arc::clone(&key.node));
@@ -205,7 +205,7 @@ impl Controller {
         self.fail(state, key, failed.cause(), &text, now);
     }
 
-    /// The operation failed after the attacher was called, or may have been called: it is unknown where the volume is.
+    /// The operation failed after the attacher was called, or may have been called: the location of the volume is unknown.
     pub(super) fn fail(
         &self,
         state: &mut AttachState,
@@ -246,7 +246,7 @@ impl Controller {
         let Some(wanted) = state.desired.get_mut(key) else { return };
         wanted.refusal_told = true;
         let title = &wanted.spec.title;
-        // Each text lists the pods that have the volume: written once for the pods of a namespace.
+        // The texts list the pods that use the volume, and are the same for all pods of a namespace.
         let mut written: BTreeMap<&str, [String; 2]> = BTreeMap::new();
         for pod in wanted.pods().take(EVENTS) {
             let texts = written.entry(&pod.namespace).or_insert_with(|| {
@@ -348,7 +348,7 @@ impl Controller {
         }
     }
 
-    /// A class changed: what counts down may have another time.
+    /// A class changed: the time of pending forced detaches may change.
     pub(super) fn on_class(&self, change: &Change<StorageClass>) {
         let asks = |class: Option<&StorageClass>| {
             class.and_then(|c| annotation(c, ANN_FORCE_DETACH_AFTER).map(str::to_owned))

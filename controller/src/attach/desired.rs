@@ -1,5 +1,5 @@
 //! The desired state: managed node -> volume -> the pods there that need it. Only this module depends on how the state is
-//! indexed; a change of one pod costs only what that pod has. Nodes are retained while they exist or have wanted volumes.
+//! indexed; the cost of a change of one pod depends only on the volumes of that pod. Nodes are retained while they exist or have wanted volumes.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -29,13 +29,13 @@ pub(super) struct DesiredVolume {
 }
 
 impl DesiredVolume {
-    /// The pods that need it, in the order in which they were taken up.
+    /// The pods that need it, in the order in which they were added.
     pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<PodRef>> {
         self.pods.iter().map(|using| &using.pod)
     }
 }
 
-/// A pod that was taken up, ordered and identified by its number.
+/// A pod, ordered and identified by its number.
 #[derive(Clone, Debug)]
 struct UsingPod {
     number: u64,
@@ -79,12 +79,12 @@ pub(super) struct Desired {
     nodes: HashMap<Arc<str>, HashMap<Arc<str>, DesiredVolume>>,
     by_volume: HashMap<Arc<str>, Few<Arc<str>>>,
     pods: HashMap<Arc<str>, Taken>,
-    /// The pods that were taken up so far.
+    /// The number of pods that were added so far.
     numbers: u64,
 }
 
 impl Desired {
-    /// The node is managed from now on. False if it was.
+    /// Marks the node as managed. Returns false if it was managed before.
     // Tests: AD-003, AD-004, AD-005
     pub(super) fn manage(&mut self, node: &Arc<str>) -> bool {
         let was = self.is_managed(node);
@@ -103,7 +103,7 @@ impl Desired {
         self.managed.contains(node) || self.nodes.contains_key(node)
     }
 
-    /// The UID of the pod that was taken up under this key, and its volumes.
+    /// The UID of the pod with this key, and its volumes.
     pub(super) fn taken(&self, pod: &str) -> Option<(&str, &Few<Arc<str>>)> {
         self.pods.get(pod).map(|taken| (&*taken.using.pod.uid, &taken.volumes))
     }

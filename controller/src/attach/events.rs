@@ -1,5 +1,5 @@
-//! Event texts. Upstream's texts letter by letter, followed by information that upstream omits: which pods use the volume, since
-//! when, and when it will be released. Pure except for [`tell`].
+//! Event texts: upstream's texts letter by letter, followed by information that upstream omits: the pods that use the volume, since
+//! when they use it, and when it will be released. Pure except for [`tell`].
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -69,13 +69,13 @@ fn names<'a>(namespace: &str, users: &'a [Arc<PodRef>]) -> (Vec<&'a str>, usize)
     (here, elsewhere)
 }
 
-/// A node that has a volume which another one was refused.
+/// A node with a volume that another node waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CurrentUser {
     pub(super) node: Arc<str>,
     /// Pods there that need it.
     pub(super) pods: Vec<Arc<PodRef>>,
-    /// Its VolumeAttachment and when that was made.
+    /// Its VolumeAttachment, and the creation time.
     pub(super) attachment: Option<(String, Option<String>)>,
     pub(super) ends: Ends,
 }
@@ -83,9 +83,9 @@ pub(super) struct CurrentUser {
 /// When it will be released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
-    /// When the pods there are over.
+    /// When the pods on the node have ended.
     WithPods,
-    /// When the node does not report it in use any more.
+    /// When the node no longer reports it in use.
     Unmounted,
     /// The same, or by force at this time.
     Forced(String),
@@ -142,7 +142,7 @@ pub(super) fn waiting(volume: &str, node: &str, at: &str) -> String {
     )
 }
 
-/// Taken by force. `why` as in the record on the VolumeAttachment.
+/// The volume was detached by force. `why` is the reason in the annotation of the VolumeAttachment.
 pub(super) fn forced(volume: &str, node: &str, why: &str) -> String {
     format!("volume \"{volume}\" is detached from node {node} by force: {why}")
 }

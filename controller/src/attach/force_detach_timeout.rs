@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use orlop_apimachinery::duration;
 
-/// The word for a volume that is never taken by force.
+/// The value for a volume that is never force-detached.
 const NEVER: &str = "never";
 
 /// Parses the annotation.

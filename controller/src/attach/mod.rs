@@ -48,7 +48,7 @@ use state::Settings;
 const AT_ONCE: usize = 64;
 /// The maximum number of node statuses that are written concurrently.
 const REPORTS_AT_ONCE: usize = 16;
-/// A shorter period of verification switches it off. Upstream: the same.
+/// A shorter period disables the verification, as upstream.
 const LEAST_VERIFICATION: Duration = Duration::from_secs(1);
 
 fn settings(options: &Options) -> Settings {

@@ -28,7 +28,7 @@ impl Writers {
     }
 }
 
-/// Takes up what the status of a node lists. What these volumes are is learnt from VolumeAttachments and pods.
+/// Adds the volumes that the status of a node lists. VolumeAttachments and pods provide their specs.
 // Tests: AD-086, AD-087, AD-088, AD-095
 pub(super) fn adopt_node(state: &mut AttachState, name: &Arc<str>, node: &Node) {
     for volume in listed(node) {

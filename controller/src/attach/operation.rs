@@ -14,7 +14,7 @@ use super::volume::{Key, Spec};
 const FIRST: Duration = Duration::from_millis(500);
 /// The longest delay.
 const LONGEST: Duration = Duration::from_secs(122);
-/// How long an attacher may take. Upstream: the CSI timeout.
+/// Timeout of an attacher. Upstream: the CSI timeout.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 
 /// The kind of an operation.
@@ -24,27 +24,27 @@ pub(super) enum OperationKind {
     Detach,
 }
 
-/// How far it is.
+/// The progress of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Requests to the API server are under way.
+    /// Requests to the API server are in flight.
     Asking,
     /// The attacher has to answer.
     Waiting,
 }
 
-/// One thing that is being done.
+/// A running operation.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub(super) kind: OperationKind,
     pub(super) phase: Phase,
-    /// When the attacher has taken too long.
+    /// The deadline of the attacher.
     pub(super) deadline: Instant,
-    /// The VolumeAttachment was in the cache since this began.
+    /// The VolumeAttachment has been in the cache since the operation began.
     pub(super) seen: bool,
     /// The VolumeAttachment no longer exists.
     pub(super) gone: bool,
-    /// The VolumeAttachment was requested, and the request was not refused.
+    /// The creation of the VolumeAttachment was requested and not rejected.
     pub(super) asked: bool,
     /// The volume; `None` if only its name is known.
     pub(super) spec: Option<Arc<Spec>>,
@@ -52,7 +52,7 @@ pub(super) struct Operation {
     pub(super) pods: Vec<Arc<PodRef>>,
 }
 
-/// Why a try failed, as far as it decides when the next one is worth it.
+/// The kind of a failure, which decides when the next attempt starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FailureCause {
     /// A request to the API server failed, or the node still uses the volume.
@@ -134,7 +134,7 @@ impl Operations {
         self.failures.insert(key.clone(), Failure { kind, cause, until: now + delay, delay });
     }
 
-    /// Ends an operation that was given up; the next one is not delayed.
+    /// Ends an operation that was cancelled; the next one is not delayed.
     pub(super) fn end(&mut self, key: &Key) -> Option<Operation> {
         let nodes = self.running.get_mut(&key.volume)?;
         let ended = nodes.remove(&key.node);

@@ -1,4 +1,4 @@
-//! From pods to the desired state. A pod is resolved again when it changes, and so are the pods of a changed claim or volume,
+//! Derives the desired state from pods. A pod is resolved again when it changes, and so are the pods of a changed claim or volume,
 //! which an index finds. A pod needs its volumes until it has ended, even if its claim is deleted.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use orlop_client::pods;
 use orlop_volume::csi::handle;
 
 impl Controller {
-    /// Takes up a pod as it is cached.
+    /// Adds a pod from the cache.
     pub(super) fn look_at_pod(&self, key: &Arc<str>) {
         let pod = self.caches.pods.get(key);
         // Resolved before the lock is acquired: this reads caches and decodes objects.
@@ -51,7 +51,7 @@ impl Controller {
         }
         let others: Vec<Key> = changed.iter().flat_map(|key| state.others(key)).collect();
         drop(state);
-        // Those that may let something go come first.
+        // Keys that may release a volume precede keys that wait for it.
         changed.into_iter().chain(others).for_each(|key| self.keys.add(key));
     }
 
@@ -137,7 +137,7 @@ fn volumes(pod: &Pod) -> &[Volume] {
     pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default()
 }
 
-/// A volume that no rule rules out from the start.
+/// A volume that may be attachable.
 fn may_matter(volume: &Volume) -> bool {
     volume.empty_dir.is_none()
         && volume.config_map.is_none()

@@ -1,6 +1,6 @@
 //! Decides the next action for one volume on one node. Pure: [`Facts`] contains all input.
 //!
-//! Detach before attach (I7): a volume that only one node may have is not attached while another node has it or may have it,
+//! Detach before attach (I7): a volume that only one node may use is not attached while it is or may be attached to another node,
 //! and an operation on one node ends before another node's begins.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::operation::{Failure, FailureCause, OperationKind, Phase};
 pub(super) enum Presence {
     /// No.
     Absent,
-    /// Something was tried and failed, or a controller before this one left it.
+    /// An operation failed, or a previous process of the controller was interrupted.
     Uncertain,
     /// Its VolumeAttachment was requested, and neither a response nor the cache shows whether it was created.
     Asked,
@@ -26,41 +26,41 @@ pub(super) enum Presence {
 /// The running operation on the volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Running {
-    /// Nothing that this would disturb.
+    /// None that conflicts.
     Nothing,
-    /// Something on another node, and only one node may have the volume.
+    /// An operation on another node, for a volume that only one node may use.
     Elsewhere,
-    /// This, here.
+    /// This operation on this node.
     Here {
         kind: OperationKind,
         phase: Phase,
         deadline: Instant,
-        /// The VolumeAttachment was there since it began.
+        /// The VolumeAttachment has existed since it began.
         seen: bool,
         /// The VolumeAttachment no longer exists.
         gone: bool,
     },
 }
 
-/// Another node that has a volume which only one may have.
+/// Another node with a volume that only one node may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// No other node has it.
     None,
     /// Another node that can release it immediately.
     CanLetGo,
-    /// One that stays for now.
+    /// Another node that cannot release it yet.
     Stays,
 }
 
-/// All that decides.
+/// The input of a decision.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// A pod of the node needs the volume.
     pub(super) wanted: bool,
     pub(super) presence: Presence,
     pub(super) running: Running,
-    /// The last failure here.
+    /// The last failure on this node.
     pub(super) failure: Option<Failure>,
     pub(super) holder: Holder,
     /// The VolumeAttachment as it is cached.
@@ -75,30 +75,30 @@ pub(super) struct Facts {
     pub(super) out_of_service: bool,
     /// Since when it is unwanted.
     pub(super) unwanted_since: Option<Instant>,
-    /// How long a node that is not healthy may keep it; none means for ever.
+    /// Timeout of a forced detach from an unhealthy node; `None` means never.
     pub(super) force_after: Option<Duration>,
     pub(super) now: Instant,
 }
 
-/// Why a volume is taken from a node that may still use it.
+/// The reason of a forced detach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Force {
-    /// The node is not healthy and had its time.
+    /// The node is unhealthy, and the timeout has expired.
     Timeout,
     /// A user has marked the node with the taint as out of service.
     OutOfService,
 }
 
-/// What to do.
+/// The next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Nothing; what changes it wakes us.
+    /// None; a relevant change queues the key again.
     Rest,
-    /// It is where it should be.
+    /// None: the actual state equals the desired one.
     Keep,
     /// Nothing before this time.
     WaitUntil(Instant),
-    /// The node has to unmount it; it is taken by force at the deadline.
+    /// The node has to unmount it; at the deadline, the controller detaches it by force.
     WaitForNode { deadline: Option<Instant> },
     /// Its VolumeAttachment was deleted: the volume is not on the node. Or it is no longer reported as attached: its location is
     /// unknown.
@@ -109,18 +109,18 @@ pub(super) enum Decision {
     Attach,
     /// First check the node that can release it.
     HolderFirst,
-    /// Another node has it.
+    /// Report that another node uses it.
     Refuse,
-    /// What runs here is done.
+    /// The running operation succeeded.
     Succeeded,
-    /// What runs here failed.
+    /// The running operation failed.
     Failed(Failed),
 }
 
-/// How what runs failed.
+/// The failure of the running operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// The attacher's words.
+    /// The error of the attacher.
     Answer(String),
     /// The VolumeAttachment is being deleted.
     Leaving,
@@ -179,7 +179,7 @@ fn is_lost(view: &View) -> bool {
 
 /// Whether a VolumeAttachment of another node blocks the volume for this one: it does until its attacher has reported that it
 /// could not attach, or could not detach. Upstream ignores one whose attacher has not responded. A volume that its node
-/// has in use was attached once, so a later failure to attach it proves little.
+/// uses was attached, so a later failure to attach it does not prove that it is detached.
 // Tests: AD-055, AD-064, NEW-AD-UNANSWERED, NEW-AD-LEFT, NEW-AD-TURNED-FAILED
 pub(super) fn holds(presence: Presence, view: &View, in_use: bool) -> bool {
     match (presence, view) {
@@ -281,7 +281,7 @@ fn detaching(facts: &Facts, deadline: Instant, seen: bool, gone: bool) -> Decisi
     match &facts.view {
         View::NotNeeded => return Decision::Succeeded,
         View::Absent if seen => return Decision::Succeeded,
-        // Deleted by now, and the cache has not even seen it made.
+        // The VolumeAttachment may not be in the cache yet, or was deleted before it was.
         View::Absent => {}
         View::There(there) => {
             if let Some(message) = &there.detach_error {

@@ -1,5 +1,5 @@
-//! `node.status.volumesAttached`: what a node may mount. Changes of one node that come while its status is being written go
-//! into the next write together.
+//! `node.status.volumesAttached`: the volumes that a node may mount. Changes of a node that arrive while its status is being written
+//! are combined in the next write.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use super::node_status::volumes_in_use;
 use orlop_client::client::is_not_found;
 
 impl Controller {
-    /// Writes the list of a node if it has changed since the last write. After a return without an error, the server has
-    /// everything that was to be written at the time of the call, or the node was deleted.
+    /// Writes the list of a node if it has changed since the last write. After a return without an error, the status on the server
+    /// is at least as new as the list at the time of the call, or the node was deleted.
     ///
     /// # Errors
     /// The write failed; the list still has to be written.

@@ -34,7 +34,7 @@ impl Controller {
         Some((Key { volume: Arc::clone(&spec.unique), node: node.into() }, spec))
     }
 
-    /// Everything that is anywhere has to be looked at once.
+    /// Queues every volume of every node once.
     pub(super) fn look_at_all(&self) {
         let state = self.state();
         let mut keys: Vec<Key> = state.actual.all().map(|(key, _)| key).collect();

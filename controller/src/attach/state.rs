@@ -67,7 +67,7 @@ impl Caches {
         );
     }
 
-    /// Whether volumes of this driver are attached. A driver without an object is one that attaches.
+    /// Whether volumes of this driver are attached. A driver without a CSIDriver object attaches volumes.
     // Tests: AD-006, AD-007, AD-008
     pub(super) fn attaches(&self, driver: &str) -> bool {
         let object = self.drivers.get(driver);
@@ -96,7 +96,7 @@ pub(super) struct Settings {
     pub(super) verify_every: Option<Duration>,
 }
 
-/// What the controller remembers.
+/// The state of the controller.
 #[derive(Default)]
 pub(super) struct AttachState {
     pub(super) desired: Desired,
@@ -104,12 +104,12 @@ pub(super) struct AttachState {
     pub(super) operations: Operations,
     /// By the digest in the name of the VolumeAttachment.
     keys: HashMap<[u8; 32], Key>,
-    /// The state of before the start is taken up.
+    /// The state from before the start has been loaded.
     pub(super) started: bool,
 }
 
 impl AttachState {
-    /// The volume on the node begins to matter.
+    /// Tracks a volume on a node.
     pub(super) fn track(&mut self, key: &Key) {
         if let Some(digest) = digest(key) {
             self.keys.entry(digest).or_insert_with(|| key.clone());
@@ -141,7 +141,7 @@ impl AttachState {
         self.actual.spec(volume).or_else(|| self.desired.spec(volume))
     }
 
-    /// Whether only one node may have it. A volume that is known only by name counts as not exclusive.
+    /// Whether only one node may use it. A volume that is known only by name counts as not exclusive.
     pub(super) fn is_exclusive(&self, volume: &str) -> bool {
         self.spec(volume).is_some_and(|spec| spec.exclusive)
     }
@@ -217,7 +217,7 @@ impl AttachState {
         }
     }
 
-    /// Other nodes that keep the volume from this one, if only one node may have it.
+    /// The other nodes with the volume, if only one node may use it.
     pub(super) fn holders(&self, key: &Key, caches: &Caches) -> Vec<Key> {
         if !self.is_exclusive(&key.volume) {
             return Vec::new();
@@ -235,7 +235,7 @@ impl AttachState {
 
     fn holder(&self, key: &Key, caches: &Caches, settings: &Settings, now: Instant) -> Holder {
         let holders = self.holders(key, caches);
-        // An unwanted holder does not look for a holder itself, so this ends.
+        // The description of an unwanted holder does not search for further holders, so the recursion ends.
         let leaves = |other: &Key| {
             self.desired.get(other).is_none()
                 && matches!(
@@ -250,7 +250,7 @@ impl AttachState {
         }
     }
 
-    /// How long the node may keep it although it is not healthy.
+    /// The timeout of a forced detach from the node while it is unhealthy.
     fn patience(&self, key: &Key, caches: &Caches, settings: &Settings) -> Option<Duration> {
         let title = self.spec(&key.volume).and_then(|spec| spec.persistent_volume());
         let volume = title.and_then(|title| caches.volumes.get(title));
@@ -269,7 +269,7 @@ impl AttachState {
         patience
     }
 
-    /// When the volume is taken from the node by force, in words for people.
+    /// The wall-clock time of a forced detach.
     pub(super) fn forced_at(&self, key: &Key, deadline: Instant) -> Option<Timestamp> {
         let since = self.actual.get(key)?.unwanted?;
         since.wall.checked_add(deadline.saturating_duration_since(since.at)).ok()

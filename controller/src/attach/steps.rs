@@ -20,7 +20,7 @@ use orlop_client::recorder::EventType;
 use orlop_volume::attachment::name_of_digest;
 use orlop_volume::csi::handle::has_plain_parts;
 
-/// Why a sync failed as a whole. Failures of an attach or a detach are no errors here: they have a delay of their own.
+/// Why a sync failed as a whole. Failures of an attach or a detach are not errors here: each has a separate delay.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// The status of a node could not be written.
@@ -45,7 +45,7 @@ impl Controller {
     /// Checks one volume on one node until there is nothing to do.
     ///
     /// # Errors
-    /// Only information for users could not be written.
+    /// Information for users could not be written.
     pub(super) async fn sync(&self, key: Key) -> Result<(), AttachError> {
         // No other task works on this key, so the previous operation was ended by a panic.
         let now = Instant::now();
@@ -74,7 +74,7 @@ impl Controller {
         written.map_err(|cause| AttachError::Report { node: node.to_string(), cause })
     }
 
-    /// Makes the VolumeAttachment.
+    /// Creates the VolumeAttachment.
     // Saved so far: nothing. A crash after the create leaves the VolumeAttachment; the next start finds it and either waits for
     // its attacher or deletes it.
     async fn ask_attach(&self, key: &Key, spec: &Spec) {
@@ -84,7 +84,7 @@ impl Controller {
             let name = name_of_digest(&digest);
             self.note_asked(key, true);
             if let Err(error) = attachment::create(&self.client, &name, &key.node, driver, spec).await {
-                // A server that fails, or does not answer, may have made it all the same.
+                // A server that fails, or does not answer, may have created it nevertheless.
                 if status_of(&error).is_some_and(|status| status.code < 500) {
                     self.note_asked(key, false);
                 }
@@ -115,7 +115,7 @@ impl Controller {
         if there && !has_plain_parts(&key.volume) {
             let mut state = self.state();
             let text =
-                "the volume handle holds the separator ^, so the volume cannot be detached by its name";
+                "the volume handle contains the separator ^, so the volume cannot be detached by its name";
             return self.fail(&mut state, key, FailureCause::Request, text, Instant::now());
         }
         if let Some(force) = force
@@ -168,7 +168,7 @@ impl Controller {
         others.into_iter().for_each(|other| self.keys.add(other));
     }
 
-    /// Reads the node from the server: volumes that it has in use stay, unless forced. A deleted node has no volumes.
+    /// Reads the node from the server: volumes that it uses are not detached, unless by force. A deleted node has no volumes.
     async fn ask_node(&self, key: &Key, force: Option<Force>) -> Result<(), String> {
         if force.is_some() {
             return Ok(());
@@ -234,7 +234,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Brings what the VolumeAttachment shows about a forced detach up to date.
+    /// Updates the state of a forced detach in the VolumeAttachment.
     async fn show(&self, key: &Key, shown: Shown) -> Result<(), AttachError> {
         let Some(attachment) = self.caches.attachment(key) else { return Ok(()) };
         let wanted = match &shown {

@@ -1,5 +1,5 @@
-//! Volumes as the attach/detach controller names them: the unique name, the name of the VolumeAttachment, and whether one node
-//! alone may have the volume. Pure.
+//! Volumes as the attach/detach controller names them: the unique name, the name of the VolumeAttachment, and whether only
+//! one node may attach the volume. Pure.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// How a volume gets to its node.
+/// The way in which a volume is attached to its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Means {
     /// By a VolumeAttachment that the attacher of this driver answers.
@@ -51,9 +51,9 @@ pub(super) enum Means {
 pub(super) struct Spec {
     /// Unique name, see [`unique_name`].
     pub(super) unique: Arc<str>,
-    /// As events name it: the PersistentVolume, or the inline volume.
+    /// Its name in events: the PersistentVolume, or the inline volume.
     pub(super) title: Box<str>,
-    /// How it is attached.
+    /// The way in which it is attached.
     pub(super) means: Means,
     /// One node at a time: the volume's access modes contain neither ReadWriteMany nor ReadOnlyMany. A volume without modes and
     /// an inline volume may be on several nodes.
@@ -163,7 +163,7 @@ fn fc_name(wwns: Option<&[String]>, lun: Option<i32>, wwids: Option<&[String]>) 
     }
 }
 
-/// What names the VolumeAttachment of a volume on a node: SHA-256 over handle, driver and node without separators. None for
+/// The digest in the name of the VolumeAttachment of a volume on a node: SHA-256 over handle, driver and node without separators. None for
 /// a volume that needs no VolumeAttachment.
 // Tests: AD-101
 pub(super) fn digest(key: &Key) -> Option<[u8; 32]> {
@@ -171,7 +171,7 @@ pub(super) fn digest(key: &Key) -> Option<[u8; 32]> {
     Some(attachment::digest(driver, handle, &key.node))
 }
 
-/// The digest in the name of a VolumeAttachment; none if it has another form.
+/// The digest in the name of a VolumeAttachment; `None` if the name has no digest.
 pub(super) fn digest_of_name(name: &str) -> Option<[u8; 32]> {
     let hex = name.strip_prefix(attachment::PREFIX)?;
     let mut digest = [0; 32];

@@ -30,7 +30,7 @@ use crate::context::{Context, ControllerError};
 #[error("cannot sign ConfigMap {PUBLIC_NAMESPACE}/{CLUSTER_INFO} with the bootstrap tokens: {0}")]
 struct SignError(kube::Error);
 
-/// The content that the ConfigMap needs; `None` if it has it, or has nothing to sign.
+/// The data of the ConfigMap with current signatures; `None` if it has them, or contains nothing to sign.
 fn wanted(
     map: &ConfigMap,
     tokens: impl Iterator<Item = BootstrapToken>,

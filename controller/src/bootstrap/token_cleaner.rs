@@ -28,7 +28,7 @@ struct TokenError {
     source: kube::Error,
 }
 
-/// What happens to a token.
+/// The decision about a token.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
     /// It stays until it is changed.

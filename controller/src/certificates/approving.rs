@@ -1,4 +1,4 @@
-//! `certificatesigningrequest-approving-controller`: approves the requests of nodes whose requesters have the right to it.
+//! `certificatesigningrequest-approving-controller`: approves the requests of nodes, if the requesters have the right.
 //!
 //! Upstream: pkg/controller/certificates/approver.
 
@@ -40,8 +40,7 @@ const ANY: SufficientRight = SufficientRight {
     message: "Auto approving kubelet client certificate after SubjectAccessReview.",
 };
 
-/// The rights of which one suffices, in the order in which they are checked; none if the request needs a decision of an administrator
-/// or has one.
+/// The rights to check, in order; one of them suffices. Empty if an administrator must decide about the request, or it has a decision.
 pub fn sufficient_rights(csr: &CertificateSigningRequest) -> &'static [SufficientRight] {
     let is_decided = has_condition(csr, APPROVED) || has_condition(csr, DENIED);
     let signer = Signer::ApiserverClientKubelet;
@@ -55,7 +54,7 @@ pub fn sufficient_rights(csr: &CertificateSigningRequest) -> &'static [Sufficien
     if csr.spec.username.as_deref() == Some(request.common_name.as_str()) { &[SELF, ANY] } else { &[ANY] }
 }
 
-/// Asks whether the requester has a right.
+/// The review of a right of the requester.
 fn review(csr: &CertificateSigningRequest, right: &SufficientRight) -> SubjectAccessReview {
     let attributes = ResourceAttributes {
         group: Some("certificates.k8s.io".to_owned()),
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn review_asks_for_the_requester() {
+    fn review_names_the_requester() {
         let mut csr = node_request();
         csr.spec.username = Some("u".to_owned());
         csr.spec.groups = Some(vec!["g".to_owned()]);

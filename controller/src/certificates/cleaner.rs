@@ -1,5 +1,5 @@
-//! `certificatesigningrequest-cleaner-controller`: deletes requests whose certificate has been fetched or has ended, and requests that
-//! nothing has been decided about for a day.
+//! `certificatesigningrequest-cleaner-controller`: deletes requests whose certificate has been fetched or has ended, and requests
+//! without a decision for a day.
 //!
 //! Upstream checks all requests once per hour (pkg/controller/certificates/cleaner). Here, each request has a timer.
 
@@ -59,7 +59,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-/// Deletes the version of the request that the decision is about, or waits until its end.
+/// Deletes the request, if it is unchanged, or waits until its end.
 async fn sync(
     context: &Context,
     queue: WorkQueue<String>,
@@ -83,7 +83,7 @@ async fn sync(
     };
     match api.delete(&name, &parameters).await {
         Ok(_) => Ok(()),
-        // The change that came first is the next sync.
+        // The request was changed or deleted first; this change triggers the next sync.
         Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(()),
         Err(source) => Err(CertificateError::Write { what: "delete", name, source }),
     }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_end_an_hour_after_the_decision_or_after_a_day() {
+    fn requests_are_deleted_an_hour_after_the_decision_or_after_a_day() {
         let pair = Authority::create(at(NOW)).unwrap();
         let authority = Authority::read(&pair).unwrap();
         let short =

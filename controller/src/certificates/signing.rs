@@ -25,7 +25,7 @@ const SHORTEST: SignedDuration = SignedDuration::from_mins(10);
 /// The reason of the condition `Failed`.
 const REFUSED: &str = "SignerValidationFailure";
 
-/// What a request needs.
+/// The decision about a request.
 #[derive(Debug)]
 pub enum Signing {
     /// Nothing: it is not approved, done, or for another signer.
@@ -95,8 +95,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-/// One write, conditional on the cached version; if it fails, the next sync decides again, and signs again: the certificate of the
-/// failed write is nowhere.
+/// One write, conditional on the cached version; if it fails, the next sync decides and signs again. The certificate of the
+/// failed write is discarded.
 async fn sync(
     context: &Context,
     authority: &SigningAuthority,

@@ -1,4 +1,4 @@
-//! What wakes a claim in the queues that change volumes ([`super::resizer`], [`super::modifier`]).
+//! The changes that queue a claim for the controllers that change volumes ([`super::resizer`], [`super::modifier`]).
 
 use std::sync::Arc;
 

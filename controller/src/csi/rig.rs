@@ -116,7 +116,7 @@ async fn play(
         Trouble::Crash(nth) => rig.double.fail("*", *nth, Failing::NoAnswer),
     }
     let mut running = rig.api.start(controllers, Options::default());
-    // Less than the timeout of a call: a crash comes before its caller gives up.
+    // Less than the timeout of a call, so that a crash precedes the timeout.
     tokio::time::sleep(Duration::from_secs(3)).await;
     act(&rig);
     tokio::time::sleep(Duration::from_secs(3)).await;

@@ -198,8 +198,8 @@ impl Expand {
         Ok(())
     }
 
-    /// Annotates the claim with the resizer, through its status, as upstream and its role do. One write, conditional on the cached version; a retry finds the
-    /// annotation set.
+    /// Annotates the claim with the resizer, through `/status`, as upstream does and the role permits. One write, conditional on the
+    /// cached version; a retry finds the annotation set.
     async fn name_resizer(
         &self,
         key: &str,

@@ -16,7 +16,7 @@ use orlop_volume::class;
 use orlop_volume::object;
 
 impl Binder {
-    // === putting in ===
+    // === storing objects ===
 
     /// Stores a volume and queues the claims that it may affect. Returns false if the store has a newer version.
     pub(super) fn store_volume(
@@ -118,7 +118,7 @@ impl Binder {
         Ok(written)
     }
 
-    // === what is known ===
+    // === reading objects ===
 
     /// The volume in the controller's own store.
     pub(super) fn stored_volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {

@@ -72,8 +72,8 @@ pub enum ClaimSituation {
     /// `bound-by-controller`).
     NamedTaken(Arc<PersistentVolume>),
     /// OBSERVATION: no `bind-completed`, the named volume refers to another claim, and a controller wrote the name
-    /// (`bound-by-controller`). A controller writes the volume first, so the volume has been modified from outside
-    /// since.
+    /// (`bound-by-controller`). A controller writes the volume first, so another client has modified the volume
+    /// afterwards.
     NamedStolen(Arc<PersistentVolume>),
 
     /// OBSERVATION: `bind-completed`, and the volume name has been removed from the claim.

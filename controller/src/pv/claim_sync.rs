@@ -33,7 +33,7 @@ impl Binder {
         let key = claim_key(&claim);
         let situation = self.claim_situation(&claim)?;
         match self.asked_before_lost(&claim, situation).await? {
-            // === unbound, the choice is the controller's ===
+            // === unbound, the claim names no volume ===
 
             // OBSERVATION: a volume fits, or is already reserved for this claim.
             // Tests: NEW-TERMINATING-CLAIM, PV-1-8, PV-5-2, PV-5-2-2, PV-10-1, PV-11-6, PV-11-22, OWN-RES-3, OWN-RES-7

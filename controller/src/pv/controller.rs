@@ -203,7 +203,7 @@ impl Binder {
         };
         let claim = kept.get();
         if !self.store_claim(&kept, &claim)? {
-            // The cached copy is older than the stored one. The event with the newer version is on its way.
+            // The cached copy is older than the stored one. The event with the newer version queues the object again.
             return Ok(());
         }
         let volume = resync::volume_version(&self.lock(), &claim);

@@ -142,7 +142,7 @@ impl Binder {
     }
 }
 
-/// Keys that are stored and not settled, cached in another version, or only in one of the two.
+/// The keys to sync: their stored and cached versions differ, one of the two is missing, or the object is not settled.
 fn to_look_at<'a, K: Object>(
     cached: &[PackedObject<K>],
     stored: impl Fn(&str) -> Option<&'a PackedObject<K>>,

@@ -53,7 +53,7 @@ impl Binder {
     async fn storage_users(&self) -> Result<Arc<Vec<StorageUser>>, SyncError> {
         let asked = Instant::now();
         let mut latest = self.storage_users.0.lock().await;
-        // A list that began earlier may lack a volume that got a claim since. Those who waited meanwhile share one.
+        // A list that began before this call may lack a volume that got a claim since. Calls that waited for the lock share one list.
         if let Some((taken, users)) = &*latest
             && *taken > asked
         {

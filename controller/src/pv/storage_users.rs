@@ -8,7 +8,7 @@ use orlop_volume::storage_identity::StorageIdentity;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// What the check needs of a volume.
+/// The fields of a volume that the check needs.
 pub(super) struct StorageUser {
     pub(super) reference: ObjectReference,
     identity: StorageIdentity,
@@ -33,7 +33,7 @@ pub(super) fn is_claimed(volume: &PersistentVolume, known: impl FnOnce() -> bool
     spec.is_some_and(|spec| spec.claim_ref.is_some()) && (!is_reclaimed || known())
 }
 
-/// What the check needs of a volume; `None` if its source is unknown. Reads the file system to resolve links.
+/// The fields of a volume that the check needs; `None` if its source is unknown. Reads the file system to resolve links.
 pub(super) fn storage_user(volume: &PersistentVolume) -> Option<StorageUser> {
     let identity = StorageIdentity::of(volume.spec.as_ref()?)?;
     let resolved = identity.resolved();

@@ -39,9 +39,9 @@ impl Binder {
         self.lock().offers.made
     }
 
-    /// Handles the end of a claim's sync, which started after `made` offers: the claim rests, and the volumes offered
-    /// to it that are still free are offered to others. Volumes that became free during the sync were not offered to
-    /// the claim, so it is queued again; not after a failed sync, which is retried with back-off anyway.
+    /// Handles the end of a claim's sync, which started after `made` offers. Volumes that were offered to the claim and are still free
+    /// are offered to others. If volumes became free during a successful sync, queues the claim again, because they were not
+    /// offered to it. A failed sync needs no such entry, because the queue retries it.
     pub(super) fn looked(&self, key: &str, made: u64, went_well: bool) {
         let mut again = Vec::new();
         {

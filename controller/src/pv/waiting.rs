@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn next_call_continues_after_the_given_turn() {
+    fn next_call_continues_after_the_last_position() {
         let mut index = resting(&[("a", "1Gi"), ("b", "2Gi"), ("c", "2Gi"), ("d", "1Gi")]);
         let mut next = |key: &str, size: &str| {
             let turn = OfferPosition::of(key, &claim(size));

@@ -152,7 +152,7 @@ mod tests {
     use crate::testing::FakeApi;
 
     #[tokio::test(start_paused = true)]
-    async fn panic_in_a_task_does_not_keep_the_pod() {
+    async fn pod_is_queued_again_after_a_panic_of_its_task() {
         let api = FakeApi::new();
         let scheduler = Arc::new(Scheduler::new(&api.context(Options::default(), &CancellationToken::new())));
         scheduler.queue.add(&"ns/p".into(), 0);

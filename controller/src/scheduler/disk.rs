@@ -1,4 +1,4 @@
-//! A disk of a CSI driver, the disk of a claim, and how many disks a node takes.
+//! A disk of a CSI driver, the disk of a claim, and the maximum number of disks of a node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

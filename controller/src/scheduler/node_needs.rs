@@ -1,5 +1,5 @@
-//! What a pod asks of a node itself: tolerations, node selector and node affinity. Equal pods ask the same, so that a changed
-//! node is compared once with all of them, without reading the pods.
+//! The requirements of a pod on the node itself: tolerations, node selector and node affinity. Pods with equal requirements share
+//! them, so that a changed node is compared once for all of them, without reading the pods.
 
 use std::cmp::Ordering;
 use std::io;
@@ -11,10 +11,10 @@ use super::filter::node_terms::NodeTerms;
 use super::filter::taints::{self, Tolerations};
 use super::filter::{node_affinity, unschedulable};
 
-/// Longer needs are not kept: such a pod may fit any node, and the next decision finds out.
+/// Maximum length of stored needs. A pod with longer ones may fit any node, and its next decision checks this.
 const LONGEST: usize = 2048;
 
-/// What a pod asks of a node itself. Compared by content.
+/// The requirements of a pod on the node itself. Compared by content.
 #[derive(Debug, Default)]
 pub struct NodeNeeds {
     /// Identifies the needs. Empty if anything may fit.

@@ -132,7 +132,7 @@ impl Volumes {
         }
     }
 
-    // === what the server says ===
+    // === observed objects ===
 
     /// A volume was added or changed.
     pub fn put_volume(&mut self, kept: &PackedObject<PersistentVolume>, volume: &PersistentVolume) {
@@ -198,7 +198,7 @@ impl Volumes {
         std::mem::take(&mut self.touched)
     }
 
-    // === what is assumed ===
+    // === assumed objects ===
 
     /// Assumes a change of a volume.
     pub fn assume_volume(&mut self, volume: PersistentVolume) {
@@ -273,7 +273,7 @@ impl Volumes {
         self.assumed_volumes.is_empty() && self.assumed_claims.is_empty()
     }
 
-    // === questions ===
+    // === queries ===
 
     /// A claim.
     pub fn claim(&self, key: &str) -> Option<Arc<PersistentVolumeClaim>> {
@@ -314,8 +314,8 @@ impl Volumes {
         ModeSet::offered(orlop_volume::fit::requested_modes(claim)).contains(once)
     }
 
-    /// The disk of a claim that a limit counts: its volume's, or a future one of the class's driver. A claim without a class,
-    /// of a missing class, or of a volume of another kind has none.
+    /// The disk of a claim, for the limit of volumes per node: the disk of its volume, or a new disk of the class's driver. `None` for
+    /// a claim without a class, with a missing class, or with a volume that has no CSI source.
     pub fn disk_of(&self, key: &str) -> ClaimDisk {
         let Some(claim) = self.claim(key) else { return ClaimDisk::default() };
         let name = object::volume_name(&claim);

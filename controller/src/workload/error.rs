@@ -35,7 +35,7 @@ pub enum WorkloadError {
         name: String,
     },
     /// The pod template in a revision cannot be decoded.
-    #[error("revision {revision} holds no pod template: {cause}")]
+    #[error("revision {revision} contains no pod template: {cause}")]
     Revision {
         /// Name of the ControllerRevision.
         revision: String,

@@ -145,7 +145,7 @@ pub fn candidates<K: Object>(
     found
 }
 
-/// As [`candidates`], for the pods of an owner that may have any number of them: with what [`replica`] keeps of each pod.
+/// As [`candidates`], for the pods of an owner that may have many: returns only the part of each pod that [`replica`] selects.
 pub fn candidate_pods(
     pods: &Informer<Pod>,
     namespace: &str,

@@ -32,8 +32,8 @@ pub fn is_same(one: &PodTemplateSpec, other: &PodTemplateSpec) -> bool {
     Plain::of(one).is(other)
 }
 
-/// A template that is compared with many others. Its plain form is made once, and only if another template does not differ at
-/// first sight: that takes tens of milliseconds for the largest templates.
+/// A template that is compared with many others. Its plain form is computed once, and only if `differ` finds no difference: the
+/// computation takes tens of milliseconds for the largest templates.
 pub struct Plain<'a> {
     template: &'a PodTemplateSpec,
     value: OnceCell<Value>,

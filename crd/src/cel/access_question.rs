@@ -2,7 +2,7 @@
 //!
 //! Upstream: apiserver `pkg/cel/library/authz.go`.
 
-/// What a check is about.
+/// The target of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessTarget {
     /// A non-resource endpoint.
@@ -27,7 +27,7 @@ pub enum AccessTarget {
 pub struct AccessQuestion {
     /// Namespace and name of a service account; `None` for the user of the request.
     pub service_account: Option<(String, String)>,
-    /// What the question is about.
+    /// The target of the question.
     pub target: AccessTarget,
     /// The verb.
     pub verb: String,

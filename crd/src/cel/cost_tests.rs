@@ -1,4 +1,4 @@
-//! What expressions on the worst inputs cost: each ends soon with a value or a cost limit.
+//! The cost of expressions on the worst inputs: each ends with a value or at the cost limit.
 
 use orlop_apimachinery::thread_time::{ThreadTime, assert_linear};
 use serde_json::{Value, json};

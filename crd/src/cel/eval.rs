@@ -315,7 +315,7 @@ impl<'v> Run<'v, '_> {
     }
 }
 
-/// What a macro iterates over.
+/// The items that a macro iterates over.
 enum Range<'v> {
     /// A list, with the positions as first variable if there are two.
     List(Val<'v>, bool),

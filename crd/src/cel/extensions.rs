@@ -271,7 +271,7 @@ fn query<'v>(meter: &mut Meter, url: &http::Uri) -> Result<Val<'v>> {
     let mut pairs: Vec<(String, Vec<Val<'v>>)> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for (key, value) in form_urlencoded::parse(url.query().unwrap_or_default().as_bytes()) {
-        // The key is there twice.
+        // The key occurs twice.
         meter.pay(4 + (2 * key.len() + value.len()) as u64 / 16)?;
         let place = *places.entry(key.clone().into_owned()).or_insert(pairs.len());
         match pairs.get_mut(place) {

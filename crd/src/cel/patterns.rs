@@ -7,7 +7,7 @@ use crate::pattern::{Pattern, compile, compile_effort, positions};
 
 /// Returns a compiled pattern, and pays for a search in `text`.
 pub(super) fn compiled(meter: &mut Meter, text: &str, pattern: &str) -> Result<Arc<Pattern>> {
-    // The search takes time for each position of the pattern and each byte of the text.
+    // The time of a search is proportional to the positions of the pattern times the length of the text.
     let positions = positions(pattern).max(pattern.len()) as u64;
     meter.pay(200 + positions.saturating_mul(1 + text.len() as u64 / 100))?;
     if let Some(known) = meter.patterns.get(pattern) {

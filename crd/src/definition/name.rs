@@ -58,7 +58,7 @@ pub(super) fn validate_room(object: &Object, old: Option<&Object>, spec: &Path, 
     }
 }
 
-/// Checks that the process can keep the accepted names.
+/// Checks that the process has memory for more accepted names.
 pub(super) fn validate_accepted_room(object: &Object, old: &Object, errors: &mut FieldErrors) {
     let path = &["status", "acceptedNames"];
     if !names::has_room() && object.at(path) != old.at(path) {

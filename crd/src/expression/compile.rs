@@ -110,7 +110,7 @@ impl Compiler {
 /// Compiles an expression that selects devices.
 ///
 /// # Errors
-/// Why it does not compile, or that its result has another type.
+/// The compile error, also if the result is not a boolean.
 pub(super) fn check_device_selector(text: &str) -> Result<(), String> {
     let (_, ty) = typed(text, &Declarations { is_device_selector: true, ..Declarations::default() })?;
     match ty {

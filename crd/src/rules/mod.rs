@@ -67,7 +67,7 @@ fn field_path(text: &str) -> Option<Vec<String>> {
     simple_path(&text)
 }
 
-/// Validates a rule of a schema, whose values occur as `occurrence` says. If `is_traceable` is false, the rule must not use `oldSelf`.
+/// Validates a rule of a schema; `occurrence` is that of its values. If `is_traceable` is false, the rule must not use `oldSelf`.
 pub(crate) fn validate(
     rule: &Value,
     schema: &Schema,

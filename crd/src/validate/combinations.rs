@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::BYTES_PER_STEP;
 use crate::schema::Schema;
 
-/// What an error of a part costs, in steps: its path and its message are written, although other parts may fit.
+/// The cost of an error of a part, in steps: its path and its message are written, although other parts may fit.
 const STEPS_PER_ERROR: usize = 64;
 
 /// Appends the errors of the combinations of a schema.

@@ -174,7 +174,7 @@ fn items_of_long_lists_match_their_old_items_by_key() {
     assert!(took.as_secs() < 8, "each item looked at all the others: {took:?}");
 }
 
-/// Validates a value that would take hours if each part of the schema saw each part of the value.
+/// Validates a value that would take hours if each part of the schema were applied to each part of the value.
 fn assert_bounded(case: &str, schema: Value, value: Value, want: Option<&str>) {
     let schema = Schema::of(&spec(schema));
     let begun = orlop_apimachinery::thread_time::ThreadTime::start();

@@ -30,13 +30,13 @@ use orlop_controller::options::Options;
 use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 use orlop_volume::object::{self, ClaimPhase};
 
-/// So many explanations run at a time; the others wait.
+/// Maximum number of concurrent explanations; the others wait.
 static AT_ONCE: Semaphore = Semaphore::const_new(4);
-/// The events and the snapshot of so many claims of a pod are read.
+/// Maximum number of claims of a pod for which the events and the snapshot are read.
 const CLAIMS: usize = 20;
-/// So many claims of a pod are looked at to find those.
+/// Maximum number of claims of a pod that are checked to find those.
 const CLAIMS_SEEN: usize = 1000;
-/// So many events of an object are read.
+/// Maximum number of events of an object that are read.
 const EVENTS: u32 = 500;
 /// How long a query waits for the initial lists.
 const PATIENCE: Duration = Duration::from_secs(20);

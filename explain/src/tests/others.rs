@@ -1,4 +1,4 @@
-//! Everything but pairs: one state of the cluster, one query, the expected code and the texts that the answer
+//! Cases other than pairs: one state of the cluster, one query, the expected code and the texts that the answer
 //! must contain.
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A node goes silent while a pod there uses a volume.
+//! A node stops its heartbeats while a pod there uses a volume.
 
 use serde_json::{Value, json};
 

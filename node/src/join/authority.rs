@@ -1,8 +1,8 @@
 //! Finds the authority of a server that is not verified yet, by the digest of its public key.
 //!
-//! Nothing secret is sent before the authority is known: the handshake ends once the server has presented its certificates. Servers of
-//! other origin do not present their authority, but publish it in the ConfigMap `cluster-info`; what they publish counts only if it has
-//! the digest.
+//! Nothing secret is sent before the authority is known: the handshake ends once the server has presented its certificates. Servers
+//! other than orlop may not present their authority, but publish it in the ConfigMap `cluster-info`. A published authority is used only
+//! if it has the digest.
 
 use std::io;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ pub enum JoinError {
     /// The URL is not that of a server with TLS.
     #[error("{0:?} is not the URL of a server with TLS, such as https://10.0.0.1:6443")]
     Url(String),
-    /// A digest has another form.
+    /// A digest is malformed.
     #[error(
         "{0:?} is not the digest of an authority: it is sha256: and 64 hexadecimal digits, as `orlop token create \
              --print-join-command` prints it"

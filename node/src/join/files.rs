@@ -31,7 +31,7 @@ impl JoinFiles {
         }
     }
 
-    /// Creates the directories, the agent's with the mode that the agent gives it.
+    /// Creates the directories; that of the agent has the mode that the agent requires.
     pub(super) fn create_dir(&self) -> Result<(), JoinError> {
         for (dir, mode) in [(self.dir.clone(), 0o750), (self.dir.join("pki"), 0o700)] {
             DirBuilder::new()

@@ -15,7 +15,7 @@ use super::error::JoinError;
 use super::files::JoinFiles;
 use super::order;
 
-/// The clock may be set or the machine suspended, so no single wait is longer.
+/// Maximum duration of one wait, because the clock may be set or the machine suspended meanwhile.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 const FIRST_RETRY: Duration = Duration::from_secs(60);
 const LAST_RETRY: Duration = Duration::from_secs(30 * 60);

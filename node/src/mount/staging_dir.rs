@@ -15,10 +15,10 @@ use orlop_volume::rooted_fs::{self, Resolver, Stay, mount_id};
 
 /// Its name below the agent's directory.
 const DIR: &str = "mounting";
-/// The maximum number of stacked mounts; more than one was made by a faulty helper.
+/// The maximum number of stacked mounts; all but one are those of a faulty helper.
 const MOST_LAYERS: usize = 16;
 
-/// A staging path for one mount. Dropping it unmounts what is mounted there.
+/// A staging path for one mount. Dropping it unmounts the mounts there.
 #[derive(Debug)]
 pub(super) struct StagingDir {
     dir: OwnedFd,

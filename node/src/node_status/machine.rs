@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn machine_without_files_gives_empty_values() {
+    fn machine_without_files_has_empty_values() {
         let dir = tempfile::tempdir().unwrap();
         let machine = Machine::read(dir.path(), dir.path());
         assert!(machine.cpus > 0);

@@ -267,7 +267,7 @@ impl Reporter {
                 Err(cause) => return Err(NodeStatusError::Request { what, cause }),
             }
         }
-        // Conflicts without end; the next report tries again.
+        // Every attempt conflicted; the next report tries again.
         Err(NodeStatusError::NoAnswer { what })
     }
 

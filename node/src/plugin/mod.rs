@@ -78,7 +78,7 @@ pub struct Place {
 pub enum Outcome {
     /// The same state as before the call.
     Final,
-    /// Unknown: the call is repeated while the volume is wanted, and undone otherwise.
+    /// Unknown: the agent repeats the call while a pod requests the volume, and otherwise undoes it.
     Uncertain,
 }
 

@@ -11,7 +11,7 @@ use crate::mount::{Force, Mount, MountError, MountPoint, Mounter};
 use crate::volume::VolumeSpec;
 use orlop_volume::rooted_fs;
 
-/// The maximum number of stacked mounts; more than one was made by another program.
+/// The maximum number of stacked mounts; all but one are those of another program.
 const MOST_LAYERS: usize = 16;
 
 /// The queue of a volume.

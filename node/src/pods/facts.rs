@@ -27,7 +27,7 @@ pub(super) struct PodFailure {
     pub(super) message: String,
 }
 
-/// What the node knows about a pod.
+/// The facts of the agent about a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PodFacts {
     pub(super) stage: PodStage,

@@ -21,7 +21,8 @@ use crate::volume::PodKey;
 
 /// Whether the agent itself does the work of this pod.
 pub(super) fn is_ours(shared: &WorkerContext, pod: &Pod) -> bool {
-    // A directory of this machine also with a runtime: a container would erase what is mounted below it, and any directory.
+    // With a runtime, the agent still empties hostPath volumes: a container would also erase mounts below the directory, and could
+    // erase any directory of the machine.
     let is_host_path = |pod: &Pod| {
         let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
         volumes.iter().any(|volume| volume.host_path.is_some())

@@ -1,4 +1,4 @@
-//! Tests of what is emptied and, above all, what is not.
+//! Tests of the scrub: the content that it deletes and, above all, the files that it must not delete.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

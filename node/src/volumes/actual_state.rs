@@ -94,7 +94,7 @@ pub(super) struct MountedPod {
     pub(super) stale: bool,
     /// The capacity of the claim when it was mounted.
     pub(super) size: Option<Quantity>,
-    /// An earlier agent mounted it, and it was not remounted since.
+    /// A previous process of the agent mounted it, and this process has not remounted it.
     pub(super) old: bool,
     /// When it was last set up.
     pub(super) set_up_at: Option<Instant>,

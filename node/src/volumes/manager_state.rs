@@ -149,7 +149,7 @@ impl ManagerState {
         self.actual.riddles().any(|place| Some(place.plugin.as_str()) == plugin)
     }
 
-    /// Adds what a requesting pod reveals about a volume.
+    /// Adds the facts about a volume from a requesting pod.
     pub(super) fn learn(&mut self, unique: &Arc<str>) {
         let Some((_, _, wanted)) = self.desired.of_volume(unique).next() else { return };
         let volume = self

@@ -32,7 +32,7 @@ pub enum OrphanOutcome {
     Kept(String),
 }
 
-/// A directory of an unknown pod, and what was done with it, or would be.
+/// A directory of an unknown pod, and the performed or planned action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// UID of the pod.

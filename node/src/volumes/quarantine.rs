@@ -86,7 +86,7 @@ pub fn list(paths: &Paths) -> Result<Vec<Quarantined>, RootedFsError> {
 /// something is mounted in it.
 ///
 /// # Errors
-/// What remains, and why.
+/// The remaining directory, and the reason.
 pub async fn purge(host: &Host, path: &Path) -> Result<(), String> {
     let room = host.paths.quarantine();
     let points = host.mounts.points().map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! Recovers from disk what an earlier agent has mounted: volumes of pods and device mounts. All of it is
-//! uncertain until it is remounted or unmounted. Directories are listed only down to the volumes, so a mount that
+//! Recovers from disk the mounts of an earlier agent: volumes of pods and device mounts. All of them are
+//! uncertain until they are remounted or unmounted. Directories are listed only down to the volumes, so a mount that
 //! hangs does not block the start.
 //!
 //! Upstream: pkg/kubelet/volumemanager/reconciler (reconstruct).

@@ -40,7 +40,7 @@ impl Survey {
         Ok(Self(reconstruct::find(host, plugins).await?))
     }
 
-    /// Everything that belongs to none of these pods. With `tidy`, provably empty and unmounted directories are
+    /// The directories that belong to none of these pods. With `tidy`, provably empty and unmounted directories are
     /// removed and others are moved into quarantine; otherwise nothing is changed, and the findings describe what
     /// would be done.
     pub async fn left(&self, host: &Host, known: &BTreeSet<String>, tidy: bool) -> Remains {

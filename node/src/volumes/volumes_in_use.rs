@@ -2,10 +2,10 @@
 //!
 //! The attach/detach controller removes a volume from `volumesAttached`, reads the Node, and detaches the volume
 //! if it is not in `volumesInUse`. So a volume may be mounted when one version of the Node has it in both lists,
-//! and no write without it in `volumesInUse` is still in progress. The writer of the list takes what is published
-//! here at any time and reports what the server has. A name is therefore added and removed in turns: it is added
-//! only after the server was seen without it, and removed only after the server was seen with it. Any write that
-//! was prepared in between is older than the version that was seen.
+//! and no write without it in `volumesInUse` is still in progress. The writer of the list reads the names from here
+//! at any time, and reports the list on the server. Additions and removals of a name therefore alternate: a name is added
+//! only after the server reported a list without it, and removed only after the server reported a list with it. Any write that
+//! was prepared in between is older than the reported version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,7 +133,7 @@ mod tests {
             ("need", "a", "a", ""),
             ("seen", "a", "a", "a"),
             ("need", "", "", ""),
-            // A write without it may be in progress: the server has it, but that is not reliable.
+            // A write without the name may be in progress, so the list on the server is not reliable.
             ("need", "a", "", ""),
             ("seen", "a", "", ""),
             ("seen", "", "a", ""),
@@ -171,7 +171,7 @@ mod tests {
             found(),
             &[("need", "a", "a", ""), ("seen", "a", "a", "a"), ("need", "", "", ""), ("seen", "", "", "")],
         );
-        // Unmounted before the Node was seen: the name stays until it can be removed in turn.
+        // Unmounted before the first report of the list: the name stays until a report contains it.
         play(
             found(),
             &[("need", "", "a", ""), ("seen", "", "a", ""), ("seen", "a", "", ""), ("seen", "", "", "")],

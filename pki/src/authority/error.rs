@@ -25,13 +25,13 @@ pub enum AuthorityError {
     /// The certificate cannot be signed.
     #[error("the certificate cannot be signed: {0}")]
     Sign(#[source] x509_cert::builder::Error),
-    /// A request that its key has not signed.
+    /// The signature of the request is not valid.
     #[error("unable to verify certificate request signature: {0}")]
     Request(#[source] RequestError),
     /// Usages that do not exist.
     #[error("unrecognized usage values: {0:?}")]
     Usages(Vec<String>),
-    /// The authority has ended.
+    /// The authority has expired.
     #[error("refusing to sign a certificate that expired in the past: NotAfter={0}")]
     Ended(Timestamp),
     /// The system's random numbers are not available.

@@ -26,10 +26,11 @@ use crate::{pem, subject, usage};
 
 /// How long an authority is valid.
 const AUTHORITY_LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
-/// How long the certificates are valid that an authority signs.
+/// How long certificates of an authority are valid.
 pub const CERTIFICATE_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
 
-/// Below this lifetime, a requested certificate is valid for the whole of it from now on (upstream: `Short` of the signing policy).
+/// Certificates with a shorter requested lifetime end after this lifetime from now on; the lifetime of longer ones includes
+/// [`signing::CLOCK_SKEW`] before now (upstream: `Short` of the signing policy).
 const SHORT_LIFETIME: SignedDuration = SignedDuration::from_hours(8);
 
 /// A certificate and its private key, both in PEM.
@@ -179,10 +180,11 @@ impl Authority {
         Ok(SignedKey { certificate, key: pem })
     }
 
-    /// Signs what a request asks for; the caller has decided that the requester may have the certificate. Returns it in PEM. The certificate ends with the authority at the latest (upstream: `PermissiveSigningPolicy`).
+    /// Signs the requested certificate, and returns it in PEM. The caller has checked that the requester may have it. The certificate
+    /// ends with the authority at the latest (upstream: `PermissiveSigningPolicy`).
     ///
     /// # Errors
-    /// A usage is unknown, the key of the request has not signed it, or the authority has ended.
+    /// A usage is unknown, the signature of the request is not valid, or the authority has expired.
     pub fn sign_request(
         &self,
         request: &CertificateRequest,
@@ -195,7 +197,7 @@ impl Authority {
         if now >= self.not_after() {
             return Err(AuthorityError::Ended(self.not_after()));
         }
-        // The clock skew is part of a long lifetime, and too much of a short one.
+        // The skew before now would take too much of a short lifetime.
         let is_short = lifetime < SHORT_LIFETIME;
         let lifetime = if is_short { lifetime } else { lifetime - signing::CLOCK_SKEW };
         let mut extent = Extent::of(now, lifetime);
@@ -211,7 +213,7 @@ fn subject_of(name: &str, groups: &[String]) -> Result<Name, AuthorityError> {
 
 /// The certificate of an authority with this key.
 fn self_signed(key: &PrivateKey, now: Timestamp) -> Result<String, AuthorityError> {
-    // The name differs for each authority, so that no client takes one for another.
+    // Each authority has a different name, so that clients do not confuse them.
     let name = subject_of(&format!("orlop-ca@{}", now.as_second()), &[])?;
     let issuer = Issuer { name: name.clone(), key_identifier: None };
     key.certify(issuer, name, Purpose::Authority, Extent::of(now, AUTHORITY_LIFETIME), key.public())

@@ -25,13 +25,13 @@ use super::error::AuthorityError;
 use crate::private_key::{PrivateKey, Signature};
 use crate::request::AlternativeNames;
 
-/// Certificates are valid from this long before they are signed: clocks differ.
+/// The validity of a certificate starts this long before the signature, because clocks differ.
 pub(super) const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
 const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.1");
 const CLIENT_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2");
 
-/// What a certificate is for.
+/// The purpose of a certificate.
 pub(super) enum Purpose {
     /// Signing certificates.
     Authority,
@@ -39,7 +39,7 @@ pub(super) enum Purpose {
     Server(Vec<GeneralName>),
     /// A user.
     Client,
-    /// What a request asks for.
+    /// The usages and names of a request.
     Requested { usage: KeyUsage, purposes: Vec<ObjectIdentifier>, names: AlternativeNames },
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The lifetime from now on, and a little before. Years beyond jiff's range are beyond the range of certificates too.
+    /// From [`CLOCK_SKEW`] before `now` until `lifetime` after it. Years beyond jiff's range are beyond the range of certificates too.
     pub(super) fn of(now: Timestamp, lifetime: SignedDuration) -> Self {
         Extent {
             begin: now.checked_sub(CLOCK_SKEW).unwrap_or(Timestamp::MIN),

@@ -191,7 +191,7 @@ fn verify_client(authority: &Authority, certificate: &str, now: Timestamp) -> Re
 }
 
 #[test]
-fn certificates_know_when_their_authority_signed_them() {
+fn authority_finds_the_signing_time_of_its_certificates() {
     let authority = authority();
     let signed = authority.client("ann", &[], at("2026-12-01T00:00:00Z")).unwrap();
     assert_eq!(authority.signed_at(&signed), Some(at("2026-12-01T00:00:00Z")));

@@ -31,10 +31,10 @@ const SUBJECT_ALT_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.
 /// Why a request cannot be used. The texts are those of Go where Go has one for the case.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The text is no request in PEM.
+    /// The text is not a request in PEM.
     #[error("PEM block type must be CERTIFICATE REQUEST")]
     Pem,
-    /// The content is no request in DER.
+    /// The content is not a request in DER.
     #[error("x509: malformed certificate request: {0}")]
     Malformed(String),
     /// An extension occurs twice.

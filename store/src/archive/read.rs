@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
                 return Err(damaged(format!("block {nth} does not fit its checksum")));
             }
             let records = snapshot::decode_block(&block)
-                .ok_or_else(|| damaged(format!("block {nth} holds something that is no record")))?;
+                .ok_or_else(|| damaged(format!("block {nth} contains data that is not a record")))?;
             for record in records {
                 let fits = last.as_ref().is_none_or(|last| *last < record.key)
                     && record.revision <= self.header.revision

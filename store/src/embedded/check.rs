@@ -55,7 +55,7 @@ pub enum FileState {
 pub struct Line {
     /// Its path below the data directory.
     pub file: String,
-    /// The type of the file, and what is wrong with it.
+    /// The type of the file, and its damage.
     pub what: String,
     /// The state of the file.
     pub state: FileState,

@@ -120,7 +120,7 @@ impl<V: View> Upkeep<V> {
         if !is_due || !self.has_remnants(rounds) || rounds.shrinking.is_some() || rounds.running.is_some() {
             return Ok(Erasure::Idle);
         }
-        // Without marks, nothing that is fed is former.
+        // Without marks, no readable version is a former one, so everything up to the newest applied event can be erased.
         let is_all = self.feeder.erasure.former.is_empty();
         let through = if is_all { self.feeder.applied } else { self.past.former.floor() };
         self.feeder.erase(&self.past.transform, through)?;

@@ -4,7 +4,7 @@ use std::sync::mpsc::Receiver;
 
 use crate::Revision;
 
-/// The step of an erasure. `through`: it erases what is former at this revision.
+/// The step of an erasure, which erases the versions that are former at the revision `through`.
 pub(super) enum Erasure {
     /// None is running.
     Idle,

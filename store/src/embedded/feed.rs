@@ -36,7 +36,7 @@ pub(crate) struct Feeder {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ErasureMarks {
     pub(crate) sensitive: Sensitive,
-    /// The events after `rows` that made versions former ones.
+    /// The events after `rows` that replaced or deleted sensitive versions.
     pub(crate) former: FormerMarks,
     /// No row contains a version that was former at this revision.
     pub(crate) rows: Revision,
@@ -45,7 +45,7 @@ pub(crate) struct ErasureMarks {
 }
 
 impl ErasureMarks {
-    /// Nothing is former yet.
+    /// Marks of a store without former versions.
     pub(crate) fn new(sensitive: &Sensitive) -> Self {
         ErasureMarks { sensitive: sensitive.clone(), ..ErasureMarks::default() }
     }
@@ -158,7 +158,7 @@ impl Feeder {
         changes.insert(rows::META_ERASED, rows::encode_meta(self.store, rows::META_ERASED, rows.0, files.0));
     }
 
-    /// Erases the versions that the events up to a revision made former ones. Their bytes stay in sled's file until the copy is
+    /// Erases the versions that the events up to a revision replaced or deleted. Their bytes stay in sled's file until the copy is
     /// replaced.
     pub(crate) fn erase(&mut self, transform: &Transform, through: Revision) -> Result<(), ServedError> {
         let mut changes = Changes::default();
@@ -180,7 +180,7 @@ impl Feeder {
         self.served().apply(changes)
     }
 
-    /// Replaces the value of an event by what remains of it. Returns the number of rows; 0 if it has no value.
+    /// Replaces the value of an event by its redacted form. Returns the number of rows; 0 if it has no value.
     fn erase_row(
         &self,
         transform: &Transform,

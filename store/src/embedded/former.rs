@@ -1,7 +1,7 @@
 //! Hides the former versions of sensitive records from readers of the past.
 //!
-//! `floor` is a revision: what an event at or before it has replaced or deleted is hidden, whether it is erased from the files already or
-//! not. So the state of sensitive records before `floor` is Expired. Readers of all records get what remains of hidden versions.
+//! `floor` is a revision: versions that an event at or before it has replaced or deleted are hidden, even if the files still contain them.
+//! So the state of sensitive records before `floor` is Expired. Readers of all records get the redacted form of hidden versions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -187,7 +187,7 @@ impl Drop for HighWater {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::warn!("the thread that keeps the high-water mark has panicked");
+            tracing::warn!("the thread that writes the high-water mark has panicked");
         }
     }
 }

@@ -133,7 +133,7 @@ impl<V: View> Embedded<V> {
         tracing::info!(
             path = %dir.display(), %store, revision = %head, %oldest, records = index.len(), "the store is open"
         );
-        // Nothing that is hidden becomes readable by a restart.
+        // Versions that were hidden before a restart stay hidden.
         let now_ms = options.clock.now_ms().max(time_ms);
         let due = feeder.erasure.former.target(now_ms, options.sensitive.age_ms());
         let floor = feeder.erasure.rows.max(due.unwrap_or_default());
@@ -261,7 +261,7 @@ impl<V: View> Durable<V> for Pipe<V> {
 
     fn rotate(&mut self) -> Result<Revision, AppendError> {
         let rotated = self.journal.rotate();
-        // The upkeep thread waits for the answer.
+        // Wakes the upkeep thread, which waits for the answer.
         self.past.backlog.poke();
         rotated.map_err(|refused| match refused {
             Refused::NoSpace(_) => AppendError::NoSpace(self.write_admission.no_space()),

@@ -70,7 +70,7 @@ pub fn compact(dir: &Path, options: &Options) -> Result<Compacted, OpenError> {
         ServedError::Unusable(what) => OpenError::Damaged { path: dir.to_owned(), what },
     };
     if !dir.join("journal").try_exists().map_err(io("look into"))? {
-        let none = std::io::Error::other("give the directory that was --data-dir");
+        let none = std::io::Error::other("use the --data-dir of the server");
         return Err(io("find a store in")(none));
     }
     let lock = Lock::take(dir, options.lock_wait)?;
@@ -123,7 +123,7 @@ pub fn purge(dir: &Path, key: &Key, options: &Options) -> Result<usize, OpenErro
         ServedError::Unusable(what) => OpenError::Damaged { path: dir.to_owned(), what },
     };
     if !dir.join("journal").try_exists().map_err(io("look into"))? {
-        let none = std::io::Error::other("give the directory that was --data-dir");
+        let none = std::io::Error::other("use the --data-dir of the server");
         return Err(io("find a store in")(none));
     }
     let lock = Lock::take(dir, options.lock_wait)?;

@@ -414,7 +414,7 @@ struct Overlay<V> {
 }
 
 impl<V> Overlay<V> {
-    /// Adds a changed key. Only its first change after the revision tells the record as it was.
+    /// Adds a changed key. Only its first change after the revision contains the record at the revision.
     fn insert(
         &mut self,
         key: &Key,
@@ -470,8 +470,8 @@ impl<V: View> Log<V> for PastLog<V> {
     }
 }
 
-/// Reads the log on a blocking thread, at most [`LOG_READS`] at a time: a read of old revisions takes long. The flag tells the
-/// read that its caller has gone.
+/// Reads the log on a blocking thread, at most [`LOG_READS`] at a time: a read of old revisions takes long. The flag stops the
+/// read when its caller has dropped the future.
 pub(crate) async fn log_read<V: View, T: Send + 'static>(
     past: Arc<Past<V>>,
     read: impl FnOnce(&Past<V>, &AtomicBool) -> Result<T, ReadError> + Send + 'static,

@@ -361,7 +361,7 @@ pub(super) struct Replay<V> {
 }
 
 impl<V: View> Replay<V> {
-    /// Applies one entry. An entry that does not match the state means that one of the two is wrong.
+    /// Applies one entry. If the entry does not match the state, the journal or the state is damaged.
     fn play(&mut self, entry: Entry) -> Result<Arc<Event<V>>, RecoveryError> {
         let Entry { revision, time_ms, create, prev: replaced, key, value } = entry;
         let key = Key::from(key);

@@ -27,7 +27,7 @@ pub(crate) const CHUNK: usize = 12 << 10;
 const LOG_HEADER: usize = 2 + 8 + 8 + 8 + 4 + 4 + 4;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
-/// A put with what remains of its value: a former version of a sensitive record.
+/// A put with its redacted value: a former version of a sensitive record.
 const ERASED: u8 = 3;
 
 /// The description of an invalid row.
@@ -45,7 +45,7 @@ pub(crate) struct LogRow {
     pub(crate) key: Key,
     /// `None` for a delete.
     pub(crate) value: Option<Bytes>,
-    /// The value is what remains of a former version.
+    /// The value is the redacted form of a former version.
     pub(crate) is_erased: bool,
 }
 
@@ -61,7 +61,7 @@ impl LogRow {
         encode(store, kind, self.revision, self.time_ms, self.create, self.prior, self.key.as_str(), value)
     }
 
-    /// The event with what remains of its value.
+    /// The event with its redacted value.
     pub(crate) fn erased(self, left: Bytes) -> Self {
         LogRow { value: Some(left), is_erased: true, ..self }
     }

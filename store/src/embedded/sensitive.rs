@@ -1,8 +1,8 @@
-//! Sensitive records, such as Secrets: which ones are, what remains of their former versions, and when these are removed. Pure.
+//! Sensitive records, such as Secrets: selects them, redacts their former versions, and decides when these are removed. Pure.
 //!
 //! A *former version* is a value that a later event has replaced or deleted. The history of other records is retained
-//! ([`Retention`](super::Retention)); that of sensitive records is hidden from readers soon after the event, and then erased from all
-//! files (`erase`).
+//! ([`Retention`](super::Retention)); that of sensitive records is hidden from readers after [`Sensitive::age`], and then erased from
+//! all files (`erase`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Sensitive {
     pub redact: Redact,
 }
 
-/// What remains of a former version: a function of the key and the value. Without a result, only the key and the times remain.
+/// Computes the redacted form of a former version from the key and the value. If it returns `None`, only the key and the times remain.
 #[derive(Clone)]
 pub struct Redact(pub Arc<RedactFn>);
 
@@ -68,12 +68,12 @@ impl Sensitive {
         self.prefixes.iter().any(|prefix| topic.starts_with(prefix.as_str()) || prefix.starts_with(topic))
     }
 
-    /// What remains of the value of a former version.
+    /// The redacted form of the value of a former version.
     pub(crate) fn redacted(&self, key: &Key, value: &Bytes) -> Bytes {
         (self.redact.0)(key, value).unwrap_or_default()
     }
 
-    /// What remains of a former version.
+    /// The redacted form of a former version.
     pub(crate) fn erased<V: View>(&self, record: &Record<V>) -> Arc<Record<V>> {
         let Record { key, create_revision, mod_revision, time_ms, .. } = record;
         let value = match &record.stored {
@@ -92,7 +92,7 @@ impl Sensitive {
         })
     }
 
-    /// The stored form of what remains of a former version, from its own stored form.
+    /// The stored form of a redacted former version, from the stored form of the version.
     pub(crate) fn redacted_form(&self, transform: &Transform, key: &Key, stored: &Bytes) -> Bytes {
         let (value, form) = transform.value(key, stored.clone());
         if let Stored::Unreadable { .. } = form {
@@ -116,7 +116,7 @@ impl Sensitive {
     }
 }
 
-/// The events that made versions of sensitive records former ones, oldest first.
+/// The events that replaced or deleted versions of sensitive records, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FormerMarks(VecDeque<(Revision, i64)>);
 

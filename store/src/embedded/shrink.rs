@@ -116,7 +116,7 @@ impl Shrink {
         Ok(Shrink { root, next, store, copied: Revision::ZERO, began, is_named: false })
     }
 
-    /// Copies one batch. Returns true when the copy has everything that the other one has.
+    /// Copies one batch. Returns true when the new copy contains all data of the old one.
     pub(crate) fn step(&mut self, from: &Feeder) -> Result<bool, ServedError> {
         let (mut log, mut changes) = (Vec::new(), Changes::default());
         let (mut bytes, mut reached) = (0, from.applied);

@@ -94,7 +94,7 @@ pub(super) struct Rounds {
     pub(super) renewed_at: Instant,
     pub(super) shrinking: Option<Shrink>,
     pub(super) erasure: Erasure,
-    /// The files may contain former versions of which no mark is known.
+    /// The files may contain former versions without a mark in [`ErasureMarks`](super::feed::ErasureMarks).
     pub(super) needs_erasure: bool,
     /// When the last erasure ended by the store's clock, in milliseconds; `None` before the first one.
     pub(super) erased_at_ms: Option<i64>,

@@ -135,7 +135,7 @@ struct VerifiedEvent<V> {
     replaced: Option<Revision>,
     /// Whether the event left a record.
     left: bool,
-    /// It made a version of a sensitive record a former one.
+    /// Whether it replaced or deleted a version of a sensitive record.
     is_former: bool,
     /// The index of its key in [`Current`].
     place: usize,

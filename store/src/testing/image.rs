@@ -1,4 +1,4 @@
-//! A file as processes read it and as the disk has it: what a sync copies to the disk, and what a power failure
+//! A file in the view of processes, and its state on the disk: what a sync copies to the disk, and what a power failure
 //! leaves.
 
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ impl Dice {
     }
 }
 
-/// A file as processes read it and as the disk has it.
+/// A file in the view of processes, and its state on the disk.
 #[derive(Default)]
 pub(super) struct Image {
     pub(super) current: Vec<u8>,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::{Event, Revision};
 
-/// The limits of one ring. The events are shared with the index and with readers, so the bytes are what a
-/// ring can keep alive, not what it copies.
+/// The limits of one ring. The events are shared with the index and with readers, so the bytes are the memory
+/// that a ring can retain, not copies.
 #[derive(Clone, Copy, Debug)]
 pub struct RingLimits {
     /// The number of events.

@@ -21,7 +21,7 @@ async fn put(store: &Embedded<()>, n: u64) -> (Revision, i64) {
 
 /// The clock jumps between writes and between processes, by years.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn time_stamps_never_go_back() {
+async fn time_stamps_never_decrease() {
     let dir = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(NOW));
     let open = || {

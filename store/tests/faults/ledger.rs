@@ -44,7 +44,7 @@ pub(crate) struct Ledger {
     opening_oldest: u64,
     /// The events that it has reported so far.
     reread: BTreeMap<u64, LedgerEvent>,
-    /// Everything up to this revision is known, and `records` are the records there.
+    /// All events up to this revision are known, and `records` are the records there.
     pub(crate) floor: u64,
     records: Records,
     /// The number of acknowledged commits.
@@ -138,8 +138,8 @@ impl Ledger {
         self.seen.max(self.events.last_key_value().map_or(0, |(revision, _)| *revision))
     }
 
-    /// The events up to the head of a store: the known ones, and for the rest those found, which must be complete
-    /// commits that were requested. At or before `oldest`, a delete shows only in that its key is `gone`.
+    /// The events up to the head of a store: the acknowledged ones, and the others from `found`. The latter must be complete requested
+    /// commits. At or before `oldest`, the history is compacted, so that `gone` is the only sign of a delete.
     pub(crate) fn settled(
         &self,
         found: &BTreeMap<u64, LedgerEvent>,

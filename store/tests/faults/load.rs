@@ -24,7 +24,7 @@ const KEYS: usize = 6;
 /// The number of revisions that compaction spares.
 const KEPT: u64 = 400;
 
-/// So small that rotation, snapshots, compaction and the removal of segments happen all the time.
+/// Small limits, so that rotation, snapshots, compaction and the removal of segments are frequent.
 pub(crate) fn options() -> Options {
     Options {
         retention: Retention { age: Duration::ZERO, revisions: KEPT, ..Retention::default() },

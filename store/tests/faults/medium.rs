@@ -1,4 +1,4 @@
-//! What a disk may contain after a power failure in the middle of a record. Pure, except for the random
+//! The possible contents of a disk after a power failure in the middle of a record. Pure, except for the random
 //! choices.
 //!
 //! [`Medium`] processes a record and tracks what is certain: bytes as of the last sync of their file, names
@@ -26,7 +26,7 @@ pub(crate) enum Names {
     Unordered,
 }
 
-/// What happens to unsynced data.
+/// The kind of loss of unsynced data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// All of it is lost.
@@ -132,7 +132,7 @@ impl<'a> Medium<'a> {
             let certain = self.durable.files.get(&ino).cloned().unwrap_or_default();
             let loss = match loss {
                 Loss::Mixed => LOSSES[random.random_range(0..5)],
-                // Only one write is the last one.
+                // Only the file of the last write can be torn.
                 Loss::Torn if last != Some(ino) => Loss::Nothing,
                 Loss::Synced | Loss::Pages | Loss::Reordered | Loss::Torn | Loss::Garbage | Loss::Nothing => {
                     loss

@@ -102,7 +102,7 @@ fn choose(record: &[Op], start: usize, count: u64, random: &mut StdRng) -> Vec<C
     cuts
 }
 
-/// Computes the state of each cut, and what was known then.
+/// Computes the state of each cut, and the acknowledged data at that time.
 fn each_state(record: &[Op], cuts: &[Cut], mut then: impl FnMut(&Cut, Tree, &Ledger)) {
     let mut mediums = NAMES.map(Medium::new);
     let mut ledger = Ledger::default();
@@ -137,7 +137,7 @@ async fn try_state(dir: &Path, cut: &Cut, ledger: &Ledger) -> Result<(), String>
     Ok(())
 }
 
-/// Saves what is needed to analyze and repeat a failure. Returns the directory.
+/// Saves the data to analyze and repeat a failure. Returns the directory.
 fn keep(record: &[Op], tree: &Tree, cut: &Cut, name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/power-cuts").join(name);
     let _ = std::fs::remove_dir_all(&root);

@@ -28,7 +28,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// What the server answered.
+/// The responses of the server.
 #[derive(Debug, Default)]
 struct Tally {
     accepted: usize,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// What was measured in one second.
+/// The measurements of one second.
 pub(super) struct Second {
     /// Seconds since the start.
     pub(super) at: u64,

@@ -1,5 +1,5 @@
-//! Everything at once, for a long time: the worst requests, mutated objects, unread watches, lists of old revisions and slow readers, beside a normal
-//! load of claims. `hack/soak` runs it for an hour on a release build and draws memory and latencies over time.
+//! All attacks in parallel, beside a normal load of claims: the worst requests, mutated objects, unread watches, lists of old revisions
+//! and slow readers. `hack/soak` runs it for an hour on a release build and draws memory and latencies over time.
 //!
 //! `ORLOP_SOAK_SECONDS` sets the duration, `ORLOP_SOAK_DIR` the directory of `soak.csv` and `soak.svg`.
 
@@ -24,7 +24,7 @@ use crate::harness::plane::{Layout, Plane};
 /// Seconds without `ORLOP_SOAK_SECONDS`.
 const SHORT: u64 = 12;
 const MEMORY_LIMIT: u64 = 256 << 20;
-/// What the process may need beside `--memory-limit`: the objects, the rings, the controllers' caches, and what is computed at the time.
+/// The memory of the process beside `--memory-limit`: the objects, the rings, the controllers' caches, and computations in progress.
 const BESIDE: u64 = 900 << 20;
 const LARGE: &str = "/api/v1/namespaces/large/configmaps";
 

@@ -18,7 +18,7 @@ use super::open::{Resolver, is_passing, passing_name};
 use super::{RootedFsError, next_entry};
 use crate::crash_points;
 
-/// What a written file survives.
+/// The crash that a written file survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// A crash of the machine.

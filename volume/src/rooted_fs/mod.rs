@@ -44,12 +44,12 @@ pub enum RootedFsError {
         /// The problem with it.
         why: String,
     },
-    /// Something else has the name, or a system call failed.
+    /// The name is in use, or a system call failed.
     #[error("{}: {why}", path.display())]
     Refused {
         /// The requested path.
         path: PathBuf,
-        /// What failed and how to fix it.
+        /// The failure, and the fix.
         why: String,
         /// The system error.
         #[source]

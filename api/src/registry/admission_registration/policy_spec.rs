@@ -21,8 +21,9 @@ pub(super) fn default_policy(object: &mut Object) {
     }
 }
 
-/// Validates everything before the rules of a policy: failure policy, parameters, constraints, match conditions and variables.
-/// `mutates`: the policy changes objects, so it must select some. Returns what the expressions of the rules need.
+/// Validates a policy except its rules: failure policy, parameters, constraints, match conditions and variables.
+/// With `mutates`, the policy changes objects, so its constraints must select some. Returns the session and the scope for the
+/// expressions of the rules.
 pub(super) fn validate_policy(
     spec: &Value,
     compiler: &'static dyn CompilesExpressions,

@@ -165,7 +165,7 @@ fn validate(spec: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     counts(spec, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"], &path, errors);
 }
 
-/// The time zone belongs into its own field. Older objects may have it in the schedule.
+/// Validates the schedule. The time zone has its own field; only stored objects may have it in the schedule.
 fn validate_schedule(spec: &Value, old: Option<&Value>, path: &Path, errors: &mut FieldErrors) {
     let schedule = text(spec, "schedule");
     if !checks::required(errors, path, schedule) {
@@ -186,7 +186,7 @@ fn validate_schedule(spec: &Value, old: Option<&Value>, path: &Path, errors: &mu
     }
 }
 
-/// The jobs get generated selectors.
+/// Validates the template of the jobs. It has no selector, because the selectors of the jobs are generated.
 fn validate_job_template(job: Option<&Value>, path: &Path, errors: &mut FieldErrors) {
     let job = job.unwrap_or(&Value::Null);
     validate_spec(job, path, errors);

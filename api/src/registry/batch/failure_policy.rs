@@ -58,7 +58,7 @@ pub(super) fn validate(policy: &Value, spec: &Value, path: &Path, errors: &mut F
     }
 }
 
-/// The value is one of the supported ones; an empty one is missing.
+/// Checks that the value is supported. An empty value counts as missing.
 fn choice(value: &str, supported: &[&str], path: &Path, errors: &mut FieldErrors) {
     if value.is_empty() {
         let shown: Vec<String> = supported.iter().map(|one| format!("{one:?}")).collect();

@@ -29,7 +29,7 @@ fn interval(text: &str, completions: i64) -> Result<Interval, String> {
 /// The number of indexes in a list.
 ///
 /// # Errors
-/// Why the list is invalid: an index is no number, not below the number of completions, or not above the one before it.
+/// The reason, if an index is not a number, not below `completions`, or not greater than the previous index.
 pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut previous, mut total) = (None, 0);
     if text.is_empty() {

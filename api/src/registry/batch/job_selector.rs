@@ -12,7 +12,7 @@ use crate::validate::{FieldErrors, Path};
 
 const UID: &str = "batch.kubernetes.io/controller-uid";
 const NAME: &str = "batch.kubernetes.io/job-name";
-/// Without prefix, from older releases.
+/// The label without a prefix, as older releases set it.
 const OLD_UID: &str = "controller-uid";
 const OLD_NAME: &str = "job-name";
 

@@ -26,7 +26,7 @@ const LONGEST_MANAGER: usize = 63;
 const HARD_TO_TRACK: &str = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
                              Kubernetes might not be able to track completedIndexes when a big number of indexes fail";
 
-/// Sets the fields that the template of a spec and its failure policy omit.
+/// Sets the defaults of the template and of the failure policy of a spec.
 pub(super) fn default_templates(spec: &mut Map<String, Value>) {
     json_defaults::value(spec, "template", json!({}));
     template::fill(spec);
@@ -179,7 +179,7 @@ fn validate_indexed(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// The pods of a job end, so they do not always restart.
+/// Validates the restart policy: the pods of a job must terminate, so `Always` is invalid.
 fn validate_restart_policy(
     policy: &str,
     has_failure_policy: bool,

@@ -82,7 +82,7 @@ pub(super) fn validate(job: &Object, old: &Object, errors: &mut FieldErrors) {
     validate_transition(&change, &path, errors);
 }
 
-/// Pods that have ended and are not counted yet, each once.
+/// Validates the UIDs of terminated pods that are not counted yet: each occurs once.
 fn validate_uncounted(change: &Change<'_>, path: &Path, errors: &mut FieldErrors) {
     let Some(uncounted) = change.now("uncountedTerminatedPods") else { return };
     let path = path.child("uncountedTerminatedPods");
@@ -100,7 +100,7 @@ fn validate_uncounted(change: &Change<'_>, path: &Path, errors: &mut FieldErrors
     }
 }
 
-/// Conditions and completion time agree.
+/// Checks that the completion time matches the conditions.
 fn validate_end(change: &Change<'_>, path: &Path, errors: &mut FieldErrors) {
     let (at, at_completion) = (path.child("conditions"), path.child("completionTime"));
     let is_complete = change.is_true("Complete");
@@ -144,7 +144,7 @@ fn validate_end(change: &Change<'_>, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// A finished job has a start, and no pods that run.
+/// Checks that a finished job has a start time and no running pods.
 fn validate_finished(change: &Change<'_>, path: &Path, errors: &mut FieldErrors) {
     if !is_finished(change.job) {
         return;
@@ -169,7 +169,7 @@ fn validate_finished(change: &Change<'_>, path: &Path, errors: &mut FieldErrors)
     }
 }
 
-/// The indexes that have succeeded or failed.
+/// Validates the lists of succeeded and failed indexes.
 fn validate_indexes(change: &Change<'_>, path: &Path, errors: &mut FieldErrors) {
     let spec = spec(change.job);
     let (at_completed, at_failed) = (path.child("completedIndexes"), path.child("failedIndexes"));
@@ -205,7 +205,7 @@ fn validate_indexes(change: &Change<'_>, path: &Path, errors: &mut FieldErrors) 
     }
 }
 
-/// A job whose criteria of success are met does not fail.
+/// Checks that a job that meets its success criteria does not fail.
 fn validate_success(change: &Change<'_>, path: &Path, errors: &mut FieldErrors) {
     let at = path.child("conditions");
     let is_met = change.is_true("SuccessCriteriaMet");
@@ -222,7 +222,7 @@ fn validate_success(change: &Change<'_>, path: &Path, errors: &mut FieldErrors) 
     }
 }
 
-/// What has ended does not begin again, and counters do not decrease.
+/// Checks that a finished job stays finished, and that counters do not decrease.
 fn validate_transition(change: &Change<'_>, path: &Path, errors: &mut FieldErrors) {
     let at = path.child("conditions");
     for condition in ["Failed", "Complete", "FailureTarget"] {

@@ -18,7 +18,7 @@ use crate::validate::{FieldErrors, Path};
 pub(super) fn validate_change(job: &Object, old: &Object, errors: &mut FieldErrors) {
     let (new, old_spec) = (spec(job), spec(old));
     let path = Path::new("spec");
-    // As upstream does, once more.
+    // As in upstream, the spec is validated a second time.
     validate_with_selector(new, errors);
     validate_completions(new, old_spec, &path.child("completions"), errors);
     let immutable = |field: &str, errors: &mut FieldErrors| {
@@ -72,7 +72,7 @@ fn member<'a>(of: &'a mut Map<String, Value>, field: &str) -> Option<&'a mut Map
     of.entry(field.to_owned()).or_insert_with(|| Map::new().into()).as_object_mut()
 }
 
-/// Takes the parts of a template that decide where pods run.
+/// Copies the scheduling fields of a template.
 fn adopt_scheduling(template: &mut Value, from: &Value) {
     let Some(template) = template.as_object_mut() else { return };
     if let Some(metadata) = member(template, "metadata") {
@@ -90,7 +90,7 @@ fn adopt_scheduling(template: &mut Value, from: &Value) {
     }
 }
 
-/// Takes the resources of the containers.
+/// Copies the resources of the containers.
 fn adopt_resources(template: &mut Value, from: &Value) {
     for list in ["containers", "initContainers"] {
         let place = format!("/spec/{list}");

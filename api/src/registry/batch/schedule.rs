@@ -84,7 +84,7 @@ fn check_range(text: &str, bounds: &Bounds) -> Result<(), String> {
         [one] => value(one, bounds).map(|one| (one, one))?,
         [start, end] => (value(start, bounds)?, value(end, bounds)?),
         _ => {
-            // The first value is read before the others are counted.
+            // An invalid first value is reported before the number of hyphens.
             value(ends[0], bounds)?;
             return Err(format!("too many hyphens: {text}"));
         }

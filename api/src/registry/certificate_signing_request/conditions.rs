@@ -1,4 +1,4 @@
-//! The conditions of a request: which of them a write to `/status` keeps, and their times.
+//! The conditions of a request: restores those that a write cannot change, and sets their times.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -28,8 +28,7 @@ fn list(object: &mut Object) -> Option<&mut Vec<Value>> {
     object.object_at(&["status"]).get_mut("conditions")?.as_array_mut()
 }
 
-/// Restores the conditions of these types. If there are more or fewer than before, they stay as they are, and validation reports the
-/// change.
+/// Restores the stored conditions of these types. If their number differs, changes nothing: validation then reports the difference.
 pub(super) fn keep(object: &mut Object, old: &Object, types: &[&str]) {
     for kind in types {
         let stored: Vec<Value> = of_type(old, kind).into_iter().cloned().collect();
@@ -41,7 +40,7 @@ pub(super) fn keep(object: &mut Object, old: &Object, types: &[&str]) {
     }
 }
 
-/// Sets the times that a client left out. A condition whose status is unchanged keeps the time of its transition.
+/// Sets the times that a client omits. The transition time changes only with the status of a condition.
 pub(super) fn set_times(object: &mut Object, old: &Object, now: Timestamp) {
     const UPDATE: &str = "lastUpdateTime";
     const TRANSITION: &str = "lastTransitionTime";

@@ -139,7 +139,7 @@ impl Kind for CertificateSigningRequest {
             cells::AGE,
             cells::text("SignerName", "The signer that the certificate is requested from."),
             cells::text("Requestor", "The user that created the request."),
-            cells::text("RequestedDuration", "How long the certificate shall be valid."),
+            cells::text("RequestedDuration", "The requested lifetime of the certificate."),
             cells::text(
                 "Condition",
                 "Whether the request is approved, and whether the certificate is issued.",

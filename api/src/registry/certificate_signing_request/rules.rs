@@ -23,7 +23,7 @@ const SHORTEST: i64 = 600;
 const ANY_STATUS: [&str; 3] = ["False", "True", "Unknown"];
 const TRUE_STATUS: [&str; 1] = ["True"];
 
-/// What an update may change besides the metadata.
+/// The part of the object that an update may change besides the metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MayChange {
     /// Nothing.
@@ -67,7 +67,7 @@ pub(super) fn validate(object: &Object, old: Option<&Object>, errors: &mut Field
 
 /// Parses a request, and verifies its signature.
 fn check_request(encoded: &str) -> Result<(), String> {
-    // Decoding has rejected other texts.
+    // The decoder of the object has rejected invalid base64.
     let bytes = STANDARD.decode(encoded).unwrap_or_default();
     let request = CertificateRequest::from_pem(&bytes).map_err(|error| error.to_string())?;
     request.verify().map_err(|error| error.to_string())

@@ -7,7 +7,7 @@ use orlop_apimachinery::names;
 use crate::validate::{FieldErrors, Path};
 
 const DOMAIN_MAX: usize = 253;
-/// A namespace, a dot, and the name of an object.
+/// The length of a namespace, a dot, and the name of an object.
 const PATH_MAX: usize = 63 + 1 + 253;
 
 /// Validates a name.
@@ -35,7 +35,7 @@ pub(super) fn validate(name: &str, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// Reports the first label that is wrong.
+/// Reports the first invalid label.
 fn labels(segment: &str, rule: fn(&str) -> Vec<String>, path: &Path, errors: &mut FieldErrors) {
     for label in segment.split('.') {
         let wrong = rule(label);

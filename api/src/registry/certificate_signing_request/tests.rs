@@ -219,7 +219,7 @@ fn each_subresource_changes_its_part_only() {
 }
 
 #[test]
-fn requester_replaces_what_the_client_claims() {
+fn spec_names_the_user_of_the_request() {
     let mut object =
         with(json!({"username": "root", "uid": "1", "groups": ["system:masters"]}), json!({"x": 1}));
     let extra = BTreeMap::from([("k".to_owned(), vec!["v".to_owned()])]);
@@ -235,7 +235,7 @@ fn requester_replaces_what_the_client_claims() {
 }
 
 #[test]
-fn conditions_get_their_times() {
+fn missing_times_of_conditions_are_set() {
     let long_ago = "2020-01-01T00:00:00Z";
     let now = "2026-01-01T00:01:00Z";
     let approved = |time: &str| json!({"type": "Approved", "status": "True", "lastUpdateTime": time, "lastTransitionTime": time});

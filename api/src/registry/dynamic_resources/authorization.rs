@@ -1,5 +1,5 @@
-//! Rights beyond those on the claim itself: administrators' access to devices needs a label of the namespace, and parts of
-//! the status need rights of their own.
+//! Checks beyond the rights to the claim itself: admin access to devices requires a label of the namespace, and parts of
+//! the status require separate rights.
 //!
 //! Upstream: pkg/registry/resource/utils.go.
 
@@ -57,7 +57,7 @@ fn results_of(status: &Value) -> &[Value] {
     status.pointer("/allocation/devices").map_or(&[], |devices| items(devices, "results"))
 }
 
-/// Allocating a claim, and reserving it for pods, is the right of schedulers.
+/// Checks the right to allocate a claim and to reserve it for pods, which schedulers have.
 fn binding(new: &Value, old: &Value, context: &dyn WriteContext, errors: &mut FieldErrors) {
     let is_same = |field: &str| given(new, field) == given(old, field);
     if is_same("allocation") && items(new, "reservedFor") == items(old, "reservedFor") {
@@ -74,7 +74,7 @@ fn binding(new: &Value, old: &Value, context: &dyn WriteContext, errors: &mut Fi
     }
 }
 
-/// Reports about devices are the right of their drivers: of those on the node of the devices, or on any node.
+/// Checks the right to report the status of devices: drivers have it for the devices of their node, or of all nodes.
 fn devices(new: &Value, old: &Value, namespace: &str, context: &dyn WriteContext, errors: &mut FieldErrors) {
     let drivers = changed_drivers(new, old);
     if drivers.is_empty() {

@@ -50,7 +50,7 @@ impl<'a> Amount<'a> {
         given(object, field).and_then(Self::parse)
     }
 
-    /// Decoding has rejected other texts.
+    /// `None` if the value is not a quantity; the decoder of the object rejects such values.
     fn parse(value: &'a Value) -> Option<Self> {
         let text = value.as_str()?;
         Some(Amount { text, value: Quantity::parse(text).ok()? })

@@ -1,4 +1,4 @@
-//! The status of a claim: the allocated devices, the pods that use them, and what drivers report about them.
+//! The status of a claim: the allocated devices, the pods that use them, and the reports of drivers about them.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -45,7 +45,7 @@ fn results(status: &Value) -> &[Value] {
     given(status, "allocation").and_then(|one| given(one, "devices")).map_or(&[], |one| items(one, "results"))
 }
 
-/// Removes what drivers report about devices that are no longer allocated.
+/// Removes the reports of drivers about devices that are no longer allocated.
 pub(super) fn drop_deallocated_devices(claim: &mut Object, old: &Object) {
     let key = |device: &Value| ["driver", "pool", "device"].map(|field| text(device, field).to_owned());
     let mut gone: HashSet<[String; 3]> = results(status(old)).iter().map(key).collect();
@@ -134,7 +134,7 @@ fn validate_device_name(device: &Value, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// What a driver reports about a device.
+/// Validates the report of a driver about a device.
 fn validate_report(device: &Value, allocated: &HashSet<[&str; 4]>, path: &Path, errors: &mut FieldErrors) {
     validate_device_name(device, path, errors);
     let key = device_key(device);

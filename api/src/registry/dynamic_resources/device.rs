@@ -74,7 +74,7 @@ pub(super) fn validate_device(
     let properties = attributes.len() + capacities.len();
     if properties > MOST_PROPERTIES {
         let why = format!("the total number of attributes and capacities must not exceed {MOST_PROPERTIES}");
-        // Each of them would be one more error.
+        // Validating each property would add an error for each.
         return errors.invalid(path, properties, &why);
     }
     let at = path.child("attributes");

@@ -82,7 +82,7 @@ impl Kind for DeviceClass {
 }
 
 impl DeviceClass {
-    /// Selectors that have been stored are valid, and configurations that have been stored may be long.
+    /// Validates the spec. Unchanged selectors are not compiled again, and unchanged configurations may exceed the size limit.
     fn validate_spec(&self, spec: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
         let path = Path::new("spec");
         let is_stored = |field: &str| old.is_some_and(|old| old.get(field) == spec.get(field));

@@ -1,11 +1,11 @@
 //! The kinds of `resource.k8s.io`, for the dynamic allocation of devices: drivers publish devices in ResourceSlices,
 //! ResourceClaims request devices of a DeviceClass, and a scheduler allocates them.
 //!
-//! [`claim_spec`] validates requests, [`claim_status`] allocations, [`slice_spec`], [`device`], [`nodes`] and [`counters`] published devices. Kinds with
-//! CEL expressions contain the compiler that validates them ([`super::expressions`]).
+//! [`claim_spec`] validates requests, [`claim_status`] allocations, and [`slice_spec`], [`device`], [`nodes`] and [`counters`]
+//! published devices. Kinds with CEL expressions contain the compiler that validates them ([`super::expressions`]).
 //!
-//! Upstream: pkg/apis/resource, pkg/registry/resource. As upstream's defaults, fields of alpha features are removed from
-//! new objects.
+//! Upstream: pkg/apis/resource, pkg/registry/resource. As with upstream's default feature gates, fields of alpha features are
+//! removed from new objects.
 
 mod authorization;
 mod capacity;

@@ -16,7 +16,7 @@ const ONE_OF: &str =
 const MANY_OF: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required, but \
                        multiple fields are set";
 
-/// Exactly one field says which nodes can access the devices.
+/// Checks that exactly one field selects the nodes that can access the devices.
 pub(super) fn validate_nodes(spec: &Value, path: &Path, errors: &mut FieldErrors) {
     let mut set = Vec::new();
     match given(spec, "nodeName").and_then(Value::as_str) {
@@ -58,7 +58,7 @@ pub(super) fn validate_nodes(spec: &Value, path: &Path, errors: &mut FieldErrors
 
 /// A node selector in JSON.
 pub(super) fn validate_selector(selector: &Value, path: &Path, errors: &mut FieldErrors) {
-    // Decoding has rejected other JSON.
+    // The decoder of the object has rejected JSON of any other structure.
     if let Ok(selector) = NodeSelector::deserialize(selector) {
         validate_node_selector(&selector, path, errors);
     }

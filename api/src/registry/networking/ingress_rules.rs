@@ -16,7 +16,7 @@ const NO_WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', f
                            '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 /// Sequences that a path of the types `Exact` and `Prefix` must not contain.
 const NOT_IN_PATHS: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
-/// What such a path must not end with.
+/// Endings that such a path must not have.
 const NOT_AT_END: [&str; 2] = ["/..", "/."];
 
 /// Validates the spec of an Ingress.

@@ -156,7 +156,7 @@ fn validate_peer(peer: &Value, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// A range of addresses without some ranges in it.
+/// Validates an `ipBlock`: an address range, and the ranges in it that it excludes.
 fn validate_block(block: &Value, path: &Path, errors: &mut FieldErrors) {
     let (whole, at) = (text(block, "cidr"), path.child("cidr"));
     if !checks::required(errors, &at, whole) {

@@ -14,7 +14,7 @@ fn named(spec: Value) -> Object {
     object(json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": spec}))
 }
 
-/// A rule with one path that is changed.
+/// A rule with one path, with a change.
 fn rule(change: &Value) -> Value {
     let mut rule = json!({"host": "a.example.com", "http": {"paths": [{
         "path": "/", "pathType": "Prefix", "backend": {"service": {"name": "s", "port": {"number": 80}}},

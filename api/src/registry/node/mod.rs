@@ -33,7 +33,7 @@ const NAMES: Names = Names {
 
 const COLUMNS: &[Column] = &[
     cells::NAME,
-    cells::text("Status", "Whether the node is ready, and whether it takes new pods."),
+    cells::text("Status", "Whether the node is ready, and whether it accepts new pods."),
     cells::text("Roles", "The node's roles, from its labels."),
     cells::AGE,
     cells::text("Version", "Version of the node's kubelet."),

@@ -151,7 +151,7 @@ impl Kind for PersistentVolume {
             cells::text("VolumeAttributesClass", "Attributes class of the volume."),
             cells::text("Reason", "Why the volume is in its phase."),
             cells::AGE,
-            cells::wide("VolumeMode", "Whether the volume holds a file system or is a block device."),
+            cells::wide("VolumeMode", "Whether the volume contains a file system or is a block device."),
         ];
         COLUMNS
     }

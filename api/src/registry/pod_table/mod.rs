@@ -16,7 +16,7 @@ use crate::object::Object;
 pub(super) const COLUMNS: &[Column] = &[
     cells::NAME,
     cells::text("Ready", "Containers that are ready, of all that keep running."),
-    cells::text("Status", "What the pod is doing, or what keeps it from it."),
+    cells::text("Status", "The phase of the pod, or the reason that it does not run."),
     cells::text("Restarts", "How often containers were restarted, and when last."),
     cells::AGE,
     cells::wide("IP", "First address of the pod."),

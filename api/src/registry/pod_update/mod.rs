@@ -157,7 +157,7 @@ fn deadline(new: &api::PodSpec, old: &api::PodSpec, path: &Path, errors: &mut Fi
 /// Tolerations may be added; in existing ones only the seconds may change.
 fn tolerations(new: &api::PodSpec, old: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     let tolerations = new.tolerations.clone().unwrap_or_default();
-    // Everything but the seconds.
+    // All fields except the seconds.
     fn identity(one: &api::Toleration) -> [Option<&str>; 4] {
         [&one.key, &one.operator, &one.value, &one.effect].map(Option::as_deref)
     }

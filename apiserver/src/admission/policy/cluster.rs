@@ -1,4 +1,4 @@
-//! What policies read besides the request: objects, kinds, and the rights of users.
+//! The data that policies read besides the request: objects, kinds, and the rights of users.
 
 use std::ops::ControlFlow;
 

@@ -25,7 +25,7 @@ pub(crate) struct AuditAnnotation {
     pub(crate) expression: Result<Expression, String>,
 }
 
-/// The kind of a policy, and what it does.
+/// The kind of a policy, with its actions.
 pub(crate) enum Rules {
     /// A `ValidatingAdmissionPolicy`.
     Validating { validations: Vec<Validation>, annotations: Vec<AuditAnnotation> },

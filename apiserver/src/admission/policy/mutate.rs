@@ -25,8 +25,8 @@ use crate::registry::Kind;
 /// Maximum number of failures in an error.
 const MAX_FAILURES: usize = 64;
 
-/// A policy that matches a request, with one of its bindings. The parameters of each are read when it runs, so that those of one
-/// binding are in memory at a time.
+/// A policy that matches a request, with one of its bindings. The parameters are read when the policy runs, so that only those of one
+/// binding are in memory.
 struct Invocation<'p> {
     policy: &'p Policy,
     binding: &'p Binding,

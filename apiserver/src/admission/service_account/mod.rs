@@ -1,4 +1,4 @@
-//! `ServiceAccount`: gives pods a service account, its token and its image pull secrets
+//! `ServiceAccount`: assigns pods a service account, its token and its image pull secrets
 //! (upstream: plugin/pkg/admission/serviceaccount).
 //!
 //! [`token_volume`] mounts the token, and [`secrets`] limits the secrets that a pod refers to.
@@ -74,7 +74,7 @@ fn applies(always: bool, lookup: &dyn Lookup) -> bool {
     always || account(lookup, "default", DEFAULT_ACCOUNT).is_ok()
 }
 
-/// The account that a new pod waits for: the default account, if it is missing. The controller creates it soon after the
+/// The account that a new pod waits for: the default account, if it is missing. The controller creates it when it sees the new
 /// namespace.
 pub(crate) fn awaits_default_account(
     pod: &Object,
@@ -131,7 +131,7 @@ fn check_ephemeral_containers(request: &Request<'_>, lookup: &dyn Lookup) -> Res
     secrets::check_containers(&account, pod, ContainerList::Ephemeral).map_err(|why| request.refuse(&why))
 }
 
-/// A node creates mirror pods itself; they must not give it access to other objects.
+/// Checks a mirror pod. A node creates its mirror pods itself, so they must not grant it access to other objects.
 fn check_mirror_pod(pod: &Object) -> Result<(), &'static str> {
     if !account_name(pod).is_empty() {
         return Err("a mirror pod may not reference service accounts");

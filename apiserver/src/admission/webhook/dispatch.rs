@@ -1,4 +1,4 @@
-//! Which webhooks are called, and what follows from their answers.
+//! Selects the webhooks to call, and applies their answers.
 //!
 //! Upstream: `pkg/admission/plugin/webhook/generic/webhook.go`, `mutating/dispatcher.go`, `validating/dispatcher.go`.
 
@@ -188,17 +188,17 @@ pub(crate) async fn validate(
     first
 }
 
-/// The mutating webhooks, for one request.
+/// Runs the mutating webhooks of a request.
 pub(crate) struct MutatingWebhooks<'a> {
-    /// The webhooks.
+    /// All registered webhooks.
     pub(crate) webhooks: &'a WebhookIndex,
-    /// Calls them.
+    /// Sends the reviews.
     pub(crate) client: &'a WebhookClient,
     /// The request, without its objects.
     pub(crate) request: &'a Attributes<'a>,
     /// The kind of the objects.
     pub(crate) kind: &'a dyn Kind,
-    /// The cluster around them.
+    /// The namespaces and rights that match conditions can read.
     pub(crate) cluster: &'a (dyn Resolves + Sync),
 }
 

@@ -44,10 +44,10 @@ async fn read(url: &str, tls: Arc<ClientConfig>) -> Result<Bytes, String> {
     let stream = stream.map_err(|error| https::handshake_error(&error))?;
     let words = |error: hyper::Error| error.to_string();
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
-    // The task ends with the answer, because the sender is dropped.
+    // The task ends after the response: `sender` is dropped then.
     tokio::spawn(async move {
         if let Err(error) = connection.await {
-            tracing::debug!("the connection to an issuer broke: {error}");
+            tracing::debug!("the connection to an issuer failed: {error}");
         }
     });
     let path = uri.path_and_query().map_or("/", |path| path.as_str());

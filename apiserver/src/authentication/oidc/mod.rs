@@ -21,7 +21,7 @@ use crate::https;
 
 /// Minimum time between two attempts to read the keys.
 const PAUSE: Duration = Duration::from_secs(10);
-/// The age at which keys are read again, so that a key that the issuer has withdrawn is not used for long.
+/// The age at which keys are read again. It bounds the use of a key that the issuer has withdrawn.
 const MAX_AGE: Duration = Duration::from_secs(3600);
 /// How long a request waits for new keys.
 const WAIT: Duration = Duration::from_secs(10);
@@ -37,14 +37,14 @@ pub struct OidcSettings {
     pub ca_bundle: Vec<u8>,
 }
 
-/// What [`Issuer::follow`] does.
+/// The state of [`Issuer::follow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Reads the keys.
     Reading,
-    /// Waits until it may read them again.
+    /// Waits for [`PAUSE`] after an attempt.
     Pausing,
-    /// Waits until it has to read them again.
+    /// Waits for [`MAX_AGE`], or until a token names an unknown key.
     Idle,
 }
 
@@ -93,7 +93,7 @@ impl Issuer {
         Ok(oidc::verify(&self.config, &keys, token, (self.clock)()))
     }
 
-    /// Waits for new keys. False if they were read only just now, or cannot be read in time.
+    /// Waits for new keys. Returns false if they were read within [`PAUSE`], or cannot be read within [`WAIT`].
     async fn has_read_again(&self) -> bool {
         let Ok(_waiting) = self.waiting.try_acquire() else { return false };
         let mut phase = self.phase.subscribe();
@@ -106,7 +106,7 @@ impl Issuer {
         timeout(WAIT, phase.wait_for(|phase| *phase == Phase::Pausing)).await.is_ok_and(|found| found.is_ok())
     }
 
-    /// Keeps the keys up to date. Never ends.
+    /// Reads the keys, and reads them again when they are too old or a token names an unknown key. Never returns.
     pub(super) async fn follow(&self) {
         loop {
             self.phase.send_replace(Phase::Reading);

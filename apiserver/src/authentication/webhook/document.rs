@@ -67,7 +67,7 @@ pub(super) fn result(
 }
 
 fn texts(value: &Value) -> Result<Vec<String>, String> {
-    let wrong = || "the answer of the webhook has a list with other items than texts".to_owned();
+    let wrong = || "the answer of the webhook has a list with items that are not strings".to_owned();
     match value {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) => {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_decides() {
+    fn answer_determines_user_and_audiences() {
         let ann = json!({"username": "ann", "uid": "1", "groups": ["g"], "extra": {"k": ["v"]}});
         let known = |status: Value| {
             let mut status = status;

@@ -1,7 +1,7 @@
 //! Tokens that a webhook reviews (`--authentication-token-webhook-config-file`).
 //!
-//! The number of calls, of requests that wait for one, the time and the bytes of an answer, and the cached results are bounded.
-//! Results are cached by the digest of the token, so that no token stays in memory.
+//! Constants bound the calls in progress, the requests that wait for a call, the duration of a review, the size of an answer, and the
+//! cache. The cache contains the digests of tokens instead of the tokens.
 //!
 //! Upstream: apiserver `plugin/pkg/authenticator/token/webhook`, `pkg/authentication/token/cache`.
 
@@ -39,7 +39,7 @@ pub(super) struct Webhook {
     calls: Semaphore,
     waiting: Semaphore,
     cache: Mutex<Cache>,
-    /// Makes the digests of tokens differ between servers.
+    /// Random bytes in each digest, so that digests differ between servers.
     salt: [u8; 32],
 }
 
@@ -54,7 +54,7 @@ impl Webhook {
         }
     }
 
-    /// The user of a token and its audiences among the wanted ones; `None` if the webhook does not know the token. `own` are the
+    /// The user of a token, and those of the requested audiences for which it is valid; `None` if the webhook does not know the token. `own` are the
     /// audiences of this server.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Webhook {
     fn key(&self, token: &str, wanted: &[String]) -> [u8; 32] {
         let mut digest = Sha256::new();
         digest.update(self.salt);
-        // Lengths keep apart what concatenation would not.
+        // The lengths make the digests of ("ab", "c") and ("a", "bc") differ.
         for part in std::iter::once(token).chain(wanted.iter().map(String::as_str)) {
             digest.update((part.len() as u64).to_le_bytes());
             digest.update(part);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A webhook that knows the token `good`, after these failed calls; and the tokens of its calls.
+/// A webhook that fails these calls, and later accepts the token `good`. Returns the tokens of its calls, too.
 fn webhook(failures: Vec<ReviewPostError>, cache_ttl: Duration) -> (Webhook, Arc<Mutex<Vec<String>>>) {
     let calls: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = calls.clone();
@@ -45,7 +45,7 @@ async fn results_are_reused_until_they_are_too_old() {
     assert_eq!(name(&webhook, "good").await.as_deref(), Ok("ann"));
     assert_eq!(calls.lock().len(), 3);
     let other = webhook.user_of("good", &["other".to_owned()], &["own".to_owned()]).await;
-    assert_eq!((other, calls.lock().len()), (Ok(None), 4), "other audiences are another question");
+    assert_eq!((other, calls.lock().len()), (Ok(None), 4), "other audiences need another review");
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,7 +58,7 @@ async fn cache_can_be_disabled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn temporary_failures_are_repeated_and_never_cached() {
+async fn temporary_failures_are_retried_and_never_cached() {
     let failure = |is_temporary| ReviewPostError { message: "no".to_owned(), is_temporary };
     for (case, failures, want, count) in [
         ("1 temporary", vec![failure(true); 4], Ok("ann"), 5),

@@ -1,4 +1,4 @@
-//! A bounded cache of a webhook's answers, in which each answer expires. The least recently used answer leaves first.
+//! A bounded cache of a webhook's answers, in which each answer expires. A full cache removes the least recently used answer.
 //!
 //! Upstream: `cache.NewLRUExpireCache(8192)`.
 
@@ -56,7 +56,7 @@ impl AnswerCache {
 
     /// Stores an answer for a time.
     pub(super) fn put(&mut self, key: AnswerKey, answer: ReviewAnswer, ttl: Duration) {
-        // A time beyond the range of the clock never comes.
+        // An answer without a time of expiration would stay forever, so it is not cached.
         let Some(expires) = Instant::now().checked_add(ttl) else { return };
         self.remove(&key);
         self.uses += 1;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn least_recently_used_answers_leave_first() {
+    async fn full_cache_removes_the_least_recently_used_answers() {
         let (mut cache, ttl) = (AnswerCache::default(), Duration::from_secs(10));
         for number in 0..MAX_ANSWERS {
             cache.put(numbered(number), answer(""), ttl);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn long_reasons_leave_room_for_fewer_answers() {
+    async fn long_reasons_reduce_the_number_of_answers() {
         let (mut cache, long) = (AnswerCache::default(), "x".repeat(4096));
         for number in 0..2048 {
             cache.put(numbered(number), answer(&long), Duration::from_secs(10));

@@ -1,4 +1,4 @@
-//! The match conditions of a webhook: it is asked only about requests for which all of them are true.
+//! The match conditions of a webhook: the server calls it only for requests that meet all of them.
 //!
 //! Upstream: apiserver `pkg/authorization/cel`.
 
@@ -18,12 +18,12 @@ pub(super) fn compiled(expressions: &[String]) -> Conditions {
 /// Checks that an expression compiles.
 ///
 /// # Errors
-/// Why it does not.
+/// The compile error.
 pub(super) fn check(expression: &str) -> Result<(), String> {
     Compiler::for_reviews().compile(expression, ExpressionScope::default(), ExpressionResult::Bool).map(drop)
 }
 
-/// Whether all conditions are true for the `spec` of a review. A false one decides, whatever errors the others have.
+/// Whether all conditions are true for the `spec` of a review. A false condition decides, even if other conditions fail.
 ///
 /// # Errors
 /// The errors of the conditions.

@@ -1,6 +1,6 @@
-//! The mode Webhook: asks another server about requests, with SubjectAccessReviews.
+//! The mode Webhook: sends SubjectAccessReviews to another server.
 //!
-//! [`match_conditions`] decides whether the server is asked, and [`answer_cache`] stores the answers for a time.
+//! [`match_conditions`] decides whether a request needs a call, and [`answer_cache`] caches the answers.
 //!
 //! Upstream: apiserver `plugin/pkg/authorizer/webhook/webhook.go`.
 
@@ -29,11 +29,11 @@ const MAX_CACHED_ATTRIBUTES: usize = 10_000;
 pub struct AuthorizationWebhookConfig {
     /// Sends a review.
     pub post: WebhookPost,
-    /// How it is asked.
+    /// The settings of the calls.
     pub settings: WebhookSettings,
 }
 
-/// What a webhook decides.
+/// The opinion of a webhook about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Opinion {
     pub(super) verdict: Verdict,
@@ -48,7 +48,7 @@ pub(super) struct Opinion {
 pub(super) enum Verdict {
     /// The request is permitted.
     Allow,
-    /// The request is rejected, whatever other modes decide.
+    /// The request is rejected; no other mode can permit it.
     Deny,
     /// Other modes decide.
     NoOpinion,
@@ -137,7 +137,7 @@ impl AuthorizationWebhook {
         let (sender, receiver) = mpsc::sync_channel(1);
         let webhook = self.clone();
         self.runtime.spawn(async move {
-            // The receiver is gone if the server shuts down.
+            // The receiver was dropped if the server shuts down.
             let _ = sender.send(webhook.ask(question).await);
         });
         let wait = || receiver.recv();
@@ -156,7 +156,7 @@ struct Question {
 /// Checks that a match condition compiles.
 ///
 /// # Errors
-/// Why it does not.
+/// The compile error.
 pub(super) fn check_condition(expression: &str) -> Result<(), String> {
     match_conditions::check(expression)
 }

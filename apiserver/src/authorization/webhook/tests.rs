@@ -116,7 +116,7 @@ async fn threads_can_wait_for_the_webhook() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn webhook_is_asked_only_if_the_conditions_match() {
+async fn webhook_is_called_only_if_the_conditions_match() {
     let (webhook, seen) = webhook(vec![Ok(json!({"allowed": true}))], |settings| {
         settings.match_conditions = vec!["request.user != 'ann'".to_owned()];
     });

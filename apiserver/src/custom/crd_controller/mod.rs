@@ -264,7 +264,7 @@ fn definition_of(
     (definition.uid() == uid).then_some((record, definition))
 }
 
-/// Deletes objects; returns those that have to be deleted again. One that cannot be deleted does not hold up the others.
+/// Deletes objects; returns those that have to be deleted again. An object that cannot be deleted does not block the others.
 async fn delete_each(server: &Arc<Inner>, kind: &KindRef, keys: &[Key]) -> Vec<Key> {
     let options = DeleteOptions::default();
     let head = server.store.head();

@@ -54,12 +54,12 @@ impl UsedNames {
         self.add(after, false);
     }
 
-    /// A definition that uses those names of a definition which others use; a bundled one of the same name counts as itself.
+    /// A definition with the names of `definition` that other definitions use. A bundled definition of the same name is not another one.
     pub(super) fn by_others(&self, definition: &Object) -> Object {
         let names = self.0.get(group(definition));
         let is_used = |space: Space, name: &str| {
             let users = names.and_then(|names| names.get(&(space, name.to_owned())));
-            // Two of them at most are the definition itself.
+            // At most two of the users are the definition itself.
             users.into_iter().flatten().any(|user| user.definition != definition.name())
         };
         let wanted = definition.at(&["spec", "names"]);

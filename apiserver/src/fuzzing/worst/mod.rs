@@ -109,7 +109,7 @@ impl Size {
         let metadata = |members: &str| format!(r#"{{"metadata":{{"name":"a",{members}}}}}"#);
         let mut inputs = Vec::new();
         let mut add = |kind: u8, body: String| {
-            // In turn with a warning for each finding, and refused because of them.
+            // Alternates between the field validations `Warn` and `Strict`.
             let validation = 1 + u8::from(inputs.len() % 2 == 1);
             inputs.push([&[kind, validation], body.as_bytes()].concat());
         };
@@ -150,7 +150,7 @@ impl Size {
         add(maps, metadata(&format!(r#""labels":{{{}}}"#, self.fill(|n| format!(r#""l{n}":"-""#)))));
         let entry = r#"{"manager":"m","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:a":{}}}"#;
         add(maps, metadata(&format!(r#""managedFields":{}"#, self.same(entry))));
-        // Texts that become numbers, amounts and times.
+        // Texts that are parsed as numbers, quantities and times.
         let text = self.digits();
         for amount in
             [format!("{text}Ei"), format!("0.{text}Ki"), format!("{text}e-99999"), format!("0.{text}n")]
@@ -228,10 +228,10 @@ impl Size {
             body("Pod", "pods", field(2, &empty(2))),
             body("Pod", "pods", field(2, &empty(20))),
             body("Pod", "pods", field(2, &field(22, b"")[..].repeat(self.0 / 3))),
-            // The spec again and again, and conditions.
+            // Many repeated specs, and conditions.
             body("Pod", "pods", empty(2)),
             body("Pod", "pods", field(3, &empty(2))),
-            // Owners, empty entries of a map, and one entry again and again.
+            // Owners, empty entries of a map, and one repeated entry.
             body("ConfigMap", "configmaps", field(1, &empty(13))),
             body("ConfigMap", "configmaps", empty(2)),
             body("ConfigMap", "configmaps", entry.repeat(self.0 / entry.len())),

@@ -57,7 +57,7 @@ struct Effects {
     uses: HashMap<String, HashMap<String, Vec<PodUse>>>,
 }
 
-/// A note about an object that applies only if the object is not deleted too, which may be found later.
+/// A note about an object. It applies only if the plan does not delete the object too, which a later step may find.
 struct About {
     /// Empty if unknown.
     uid: String,
@@ -136,10 +136,10 @@ fn attachment(view: &ClusterView<'_>, attachment: &Object, found: &mut Effects) 
     let node = attachment.str_at(&["spec", "nodeName"]).to_owned();
     let volume = attachment.str_at(&["spec", "source", "persistentVolumeName"]).to_owned();
     if view.get(nodes(), "", &node).is_some() {
-        found.warnings.push(format!("pods on {node} that still use {volume} lose it under their hands"));
+        found.warnings.push(format!("pods on {node} that still use {volume} lose access to it"));
     }
     let message = match attachment.finalizers().any(|held| held.starts_with(ATTACHER_PREFIX)) {
-        true => format!("goes when its driver has detached {volume} from {node}"),
+        true => format!("deleted when its driver has detached {volume} from {node}"),
         false => format!("{volume} is detached from {node}"),
     };
     found.step(attachments(), attachment, message);
@@ -176,7 +176,7 @@ fn held(kind: &dyn Kind, object: &Object) -> Vec<String> {
     object.finalizers().filter(|&held| !is_told(held)).map(str::to_owned).collect()
 }
 
-/// What responses show of the object of a step: the plan is never committed, and whole objects may be large.
+/// The part of a step's object in responses: the plan is never committed, and whole objects may be large.
 fn outline(object: &Object) -> Object {
     let mut outline = Object::default();
     for name in ["name", "namespace", "uid"] {
@@ -192,7 +192,7 @@ impl Effects {
         let (kind, mut message) = (kind.into(), message.into());
         let held = held(&*kind, object);
         if !held.is_empty() {
-            message = format!("{message}; goes when {} is removed", held.join(", "));
+            message = format!("{message}; deleted when {} is removed", held.join(", "));
         }
         self.goes(object);
         self.add(object, || PlanStep::delete(kind, outline(object), &[], message));
@@ -231,9 +231,9 @@ impl Effects {
         let (waits, stranded) = (self.staying(&self.waits), self.staying(&self.stranded));
         let others = self.count.saturating_sub(1);
         let mut summary = match others {
-            0 => format!("{what} goes"),
-            1 => format!("{what} goes, and 1 more changes or goes with it"),
-            _ => format!("{what} goes, and {others} more change or go with it"),
+            0 => format!("{what} is deleted"),
+            1 => format!("{what} is deleted, and 1 more object is changed or deleted"),
+            _ => format!("{what} is deleted, and {others} more objects are changed or deleted"),
         };
         if !waits.is_empty() {
             summary = format!("{summary}; it waits for {}", some(&waits));
@@ -268,10 +268,10 @@ fn claim(view: &ClusterView<'_>, claim: &Object, using: &[PodUse], found: &mut E
         }
     }
     let message = match holding.len() {
-        0 if held(claims(), claim).is_empty() => "goes at once".to_owned(),
-        0 => "no pod holds it".to_owned(),
-        1 => format!("goes when {} is gone", some(&holding)),
-        _ => format!("goes when {} are gone", some(&holding)),
+        0 if held(claims(), claim).is_empty() => "deleted immediately".to_owned(),
+        0 => "no pod uses it".to_owned(),
+        1 => format!("deleted when {} is gone", some(&holding)),
+        _ => format!("deleted when {} are gone", some(&holding)),
     };
     found.step(claims(), claim, message);
     let bound = view.get(volumes(), "", volume_name(claim));
@@ -300,8 +300,7 @@ fn released(volume: &Object, found: &mut Effects) {
             found.add(volume, || PlanStep::update(volumes(), outline(volume), outline(volume), step));
         }
         _ => {
-            let step =
-                "its policy is Retain: it becomes Released and keeps its data; reclaim offers it again";
+            let step = "its policy is Retain: it becomes Released with its data; `orlop pv reclaim` makes it available again";
             found.add(volume, || PlanStep::update(volumes(), outline(volume), outline(volume), step));
         }
     }
@@ -358,7 +357,7 @@ fn node(view: &ClusterView<'_>, node: &Object, found: &mut Effects) {
     found.step(nodes(), node, "the object; what runs there is not stopped by that");
     for pod in view.glance(pods(), "", |record| mentions(record, name)) {
         if pod.str_at(&["spec", "nodeName"]) == name {
-            found.step(pods(), &pod, "the collector takes pods without a node away");
+            found.step(pods(), &pod, "the pod garbage collector deletes pods without a node");
         }
     }
     for attachment in view.glance(attachments(), "", |record| mentions(record, name)) {
@@ -433,7 +432,7 @@ fn because(object: &Object, first: &str) -> String {
     match (owners.next(), owners.next()) {
         (Some(owner), None) if part(owner, "uid") == first => "belongs to it alone".to_owned(),
         (Some(owner), None) => {
-            format!("belongs to {} {} alone, which goes", part(owner, "kind"), part(owner, "name"))
+            format!("belongs to {} {} alone, which is deleted", part(owner, "kind"), part(owner, "name"))
         }
         (Some(_), Some(_)) | (None, _) => "all its owners are deleted".to_owned(),
     }

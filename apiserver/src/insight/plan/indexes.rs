@@ -11,7 +11,7 @@ use crate::projection::Projection;
 use crate::registry::{KINDS, KindRef};
 use orlop_api::object::Object;
 
-/// What matters of a pod that names a claim.
+/// The facts about a pod that refers to a claim.
 #[derive(Clone)]
 pub(super) struct PodUse {
     pub(super) uid: String,

@@ -196,9 +196,9 @@ async fn readable(server: &Inner, user: &UserInfo, target: &ObjectTarget, plan: 
     }
     let names = target.kind.names();
     let summary = match all - steps.len() {
-        0 => format!("{} {} goes, with the listed objects", names.singular, target.name),
+        0 => format!("{} {} is deleted, with the listed objects", names.singular, target.name),
         hidden => format!(
-            "{} {} goes, with the listed objects and {hidden} that you cannot read",
+            "{} {} is deleted, with the listed objects and {hidden} that you cannot read",
             names.singular, target.name
         ),
     };

@@ -143,10 +143,10 @@ pub(crate) enum PlanRefusal {
     /// The object does not exist.
     #[error("there is no such object")]
     Missing,
-    /// The object does not exist; the message says what is known of an earlier one.
+    /// The object does not exist; the message describes an earlier one, if one is known.
     #[error("{0}")]
     Unknown(String),
-    /// The state does not allow the verb; the message says what is required.
+    /// The state does not allow the verb; the message states the required state.
     #[error("{0}")]
     State(String),
     /// The requested revision is no longer known.
@@ -196,7 +196,7 @@ pub(crate) struct Plan {
     pub(crate) reason: &'static str,
     /// A one-sentence summary.
     pub(crate) summary: String,
-    /// What the user should know before confirming.
+    /// Warnings for the user before the confirmation.
     pub(crate) warnings: Vec<String>,
     /// The writes, in order.
     pub(crate) steps: Vec<PlanStep>,

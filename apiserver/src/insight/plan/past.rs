@@ -128,7 +128,7 @@ pub(super) fn version_at(
             "there was no such object at revision {at}; its history shows when it existed"
         ))),
         (None, Some(_)) => Err(PlanRefusal::Expired(format!(
-            "the store has forgotten it; the oldest revision that it knows is {oldest}"
+            "the store no longer contains it; the oldest revision is {oldest}"
         ))),
     }
 }

@@ -159,7 +159,7 @@ fn bring_back(view: &ClusterView<'_>, claim: &Object, past: &[Version]) -> Resul
         verb: "recover",
         reason: "Recovered",
         summary: format!(
-            "{named} comes back as it was at revision {} and points to {}, which is bound to it",
+            "{named} is restored as it was at revision {} and points to {}, which is bound to it",
             version.revision,
             key_of(claim)
         ),
@@ -202,7 +202,7 @@ pub(super) fn restored(
             };
             if phase == "Released" {
                 warnings.push(format!(
-                    "the claim that it had is gone: it comes back Released; `orlop pv reclaim {}` makes it available again",
+                    "the claim that it had is gone: the volume is restored as Released; `orlop pv reclaim {}` makes it available again",
                     volume.name()
                 ));
             }

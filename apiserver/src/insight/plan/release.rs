@@ -79,7 +79,7 @@ pub(super) fn plan(
     }
     if gone {
         warnings.push(format!(
-            "{FORCE_WORDS}: no driver tells the storage to detach {volume_name} from {node_name}; make sure that it is detached"
+            "{FORCE_WORDS}: no driver detaches {volume_name} from {node_name} in the storage; make sure that it is detached"
         ));
     } else if unregistered {
         warnings.push(if_gone);

@@ -85,7 +85,7 @@ pub(super) fn plan(
         ));
     }
     let summary =
-        format!("{} {} comes back as it was at revision {}", names.singular, target.name, version.revision);
+        format!("{} {} is restored as it was at revision {}", names.singular, target.name, version.revision);
     Ok(Plan { verb: "undelete", reason: "Undeleted", summary, warnings, steps })
 }
 
@@ -148,8 +148,10 @@ fn volume(
     {
         // Reserved for a claim that has another volume now: a second reservation would interfere.
         after.remove(&["spec", "claimRef"]);
-        warnings
-            .push("it was reserved for a claim that has another volume now; it comes back free".to_owned());
+        warnings.push(
+            "it was reserved for a claim that has another volume now; it is restored without the reservation"
+                .to_owned(),
+        );
     }
     let message = match &waiting {
         Some(claim) => {
@@ -178,7 +180,7 @@ fn claim(
     let named = volume_name(old).to_owned();
     let Some(volume) = view.get(volumes(), "", &named) else {
         warnings.push(format!(
-            "its volume {named} is gone, too: it comes back Lost; `orlop pvc recover {} -n {}` brings the volume back",
+            "its volume {named} is gone, too: the claim is restored as Lost; `orlop pvc recover {} -n {}` restores the volume",
             old.name(),
             old.namespace()
         ));

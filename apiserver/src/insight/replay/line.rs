@@ -97,7 +97,7 @@ impl CaptureLine {
                 Some(FORMAT) => LineType::Header { until: raw.until.as_deref().map(number).transpose()? },
                 other => {
                     let other = other.unwrap_or_default();
-                    return Err(format!("the form is {other:?}, and this program knows {FORMAT:?}"));
+                    return Err(format!("the format is {other:?}, but this program reads only {FORMAT:?}"));
                 }
             },
             _ if first => return Err("this is no capture: the first line is no HEADER".to_owned()),

@@ -112,7 +112,7 @@ async fn stream_reports_the_deletes_of_a_removed_kind() {
 }
 
 #[tokio::test]
-async fn definition_goes_when_its_last_object_is_released() {
+async fn definition_is_removed_after_its_last_object() {
     let rig = Rig::new().await;
     rig.post(DEFINITIONS, definition()).await.expect(201);
     until(&rig, WIDGETS, 200).await;
@@ -164,7 +164,7 @@ async fn updates_among(held: usize) -> Duration {
 }
 
 #[tokio::test]
-async fn objects_that_are_held_cost_nothing_when_others_change() {
+async fn objects_with_finalizers_add_no_cost_to_other_changes() {
     let (few, many) = (updates_among(2).await, updates_among(200).await);
     assert!(many < few * 5, "{few:?} among 2, {many:?} among 200");
 }

@@ -1,4 +1,4 @@
-//! What users with few rights see of the past, of streams and of plans.
+//! The rights to the past, to streams and to plans.
 
 use axum::body::Body;
 use serde_json::{Value, json};

@@ -337,9 +337,9 @@ async fn watches_end_when_the_account_or_its_pod_is_deleted() {
     assert!(tokio::time::timeout(minute, of_account).await.is_ok());
 }
 
-/// The token of a former key is rejected when the key ends, on servers that start later and on the one that runs.
+/// When a former key expires, its tokens are rejected, by a running server and after a restart.
 #[tokio::test]
-async fn rotation_of_the_key_ends_its_tokens() {
+async fn rotation_invalidates_tokens_of_the_previous_key() {
     use crate::service_account::key_file::{key_file, rotate};
     use jiff::SignedDuration;
 

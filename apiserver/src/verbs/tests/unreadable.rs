@@ -14,10 +14,10 @@ const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const MESSAGE: &str = "Internal error occurred: unable to transform key \"/registry/secrets/default/a\": no matching prefix found";
 
-/// Reverses the bytes of Secrets behind a prefix with the number of its key.
+/// Stores the bytes of Secrets in reverse order, after a prefix with the number of the key.
 struct Reversing {
     key: u8,
-    /// Whether it reads the values of other keys.
+    /// Whether it also reads values of other keys.
     reads_all: bool,
 }
 

@@ -136,7 +136,7 @@ async fn status_subresource_changes_only_the_status() {
             continue;
         }
         assert_eq!(rig.get(&status).await.expect(200).json(), made, "{}", show(kind));
-        // Everything except the status stays, whatever the body contains.
+        // A write to `/status` changes only the status, for every body.
         let mut body = made.clone();
         let had_spec = body.as_object_mut().unwrap().remove("spec");
         if had_spec.is_some() {

@@ -14,7 +14,7 @@ const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 impl WriteContext for Request {
     fn verb(&self) -> &'static str {
-        // The format of the body tells a PATCH from a PUT.
+        // The format of the body distinguishes a PATCH from a PUT.
         let is_patch = self.content_type.as_deref().is_some_and(|media| media.contains("-patch"));
         match (self.resource.name.is_empty(), is_patch) {
             (true, _) => "create",

@@ -29,6 +29,6 @@ pub(super) async fn wait(request: &Request, pod: &Object) {
     let Ok(mut changes) = server.store.watch(&account, request.head().revision()) else { return };
     leave_place();
     let exists = async { while waits() && changes.next().await.is_ok() {} };
-    // Without the account, admission explains what is missing.
+    // Without the account, admission rejects the pod with upstream's message.
     let _ = timeout(PATIENCE, exists).await;
 }

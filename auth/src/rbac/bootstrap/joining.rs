@@ -1,4 +1,4 @@
-//! The objects that let nodes join with a bootstrap token, under the names that kubeadm gives them: the ConfigMap `cluster-info` is
+//! The objects that let nodes join with a bootstrap token, with the names of kubeadm: the ConfigMap `cluster-info` is
 //! public, a token may request the certificate of a node, and such requests and their renewals are approved.
 //!
 //! Only a server with an authority that signs certificates needs them. Upstream: cmd/kubeadm/app/phases/bootstraptoken/{clusterinfo,node}.

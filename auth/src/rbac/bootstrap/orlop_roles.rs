@@ -1,9 +1,9 @@
 //! The roles of controllers that upstream runs outside kube-controller-manager (the CSI sidecars) or does not have, and
-//! what orlop adds to upstream's controllers.
+//! the additional rights of upstream's controllers in orlop.
 //!
 //! The roles of the sidecars follow their published RBAC (`deploy/kubernetes/rbac.yaml` of external-provisioner,
 //! external-attacher, external-resizer, external-snapshotter), without the reads of caches: the caches of all
-//! controllers belong to `system:kube-controller-manager`. The names have a prefix of their own, because the
+//! controllers belong to `system:kube-controller-manager`. The names have a separate prefix, because the
 //! accounts of deployed sidecars must not get these rights.
 
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ const CLUSTER: &[OwnRole] = &[
         account: "attachdetach-controller",
         rules: &[rule(PATCH, STORAGE, &["volumeattachments"])],
     },
-    // Watches the events of recycler pods without a gap, which begins with a list.
+    // Lists the events of recycler pods before it watches them, so that it misses none.
     OwnRole {
         name: "persistent-volume-binder",
         account: "persistent-volume-binder",
@@ -150,7 +150,7 @@ const NAMESPACED: &[(&str, OwnRole)] = &[
             name: "csi-provisioner",
             account: "orlop-csi-provisioner",
             rules: &[
-                // The key that seals the notes on claims.
+                // The key that authenticates the provisioner's annotations of claims.
                 rule(CREATE, CORE, &["secrets"]),
                 rule(&["create", "delete", "list", "update"], STORAGE, &["csistoragecapacities"]),
             ],

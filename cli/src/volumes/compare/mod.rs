@@ -69,13 +69,13 @@ pub(super) enum RowKind {
 /// The result for a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
-    /// Both the driver and the API have it.
+    /// The volume is in the driver and in the API.
     Known,
     /// It is being provisioned, or may be.
     BeingMade,
-    /// Only the API has it.
+    /// The volume is only in the API.
     Missing,
-    /// Only the driver has it.
+    /// The volume is only in the driver.
     Unknown,
 }
 

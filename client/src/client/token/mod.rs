@@ -101,7 +101,7 @@ impl AccountToken {
         Ok(header)
     }
 
-    /// Forgets a token that the server rejects, for example because its account was created anew.
+    /// Discards a token that the server rejects, for example because the account was deleted and created again.
     async fn rejected(&self, header: &HeaderValue) {
         let mut current = self.current.lock().await;
         current.take_if(|known| known.header == *header);
@@ -185,8 +185,11 @@ impl ClientBuilder for AccountClients {
         };
         let token = AccountToken::new(self.own.clone(), self.namespace, name);
         (self.connects)(Arc::new(token)).unwrap_or_else(|error| {
-            // The same settings were valid when the process started; a file that they name is gone since.
-            tracing::error!(account = name, "{error}; its requests are those of this process");
+            // The same settings were valid when the process started; since then, a file that they name was removed.
+            tracing::error!(
+                account = name,
+                "{error}; the controller uses the credentials of the process instead of its own"
+            );
             self.own.clone()
         })
     }
@@ -205,7 +208,7 @@ impl<S> Layer<S> for TokenLayer {
 
 /// A client's service that sends a token.
 pub(super) struct WithToken<S> {
-    /// Locked only while a request starts, which happens after its token has arrived.
+    /// Locked only while a request starts, never while it waits for its token.
     inner: Arc<Mutex<S>>,
     token: Option<Arc<AccountToken>>,
 }

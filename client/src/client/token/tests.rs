@@ -110,7 +110,7 @@ async fn account_is_created_and_its_token_is_renewed_before_it_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn short_lifetime_is_a_sign_of_different_clocks() {
+async fn short_lifetime_counts_as_ten_minutes() {
     let server = Server::default();
     (server.0.lock().has_account, server.0.lock().lifetime) = (true, 1);
     let client = server.account();

@@ -118,7 +118,7 @@ fn utf8(bytes: &[u8]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Where a message is, and what the document may still contain.
+/// The position of a message, and the remaining limits of the document.
 #[derive(Clone, Copy)]
 struct Place<'b> {
     depth: usize,

@@ -42,7 +42,7 @@ pub(super) struct Document {
     pub(super) duplicates: Vec<String>,
 }
 
-/// Reads the first document. Only whitespace and comments is `null`. The error is a complete message, such as
+/// Reads the first document. A text with only whitespace and comments is `null`. The error is a complete message, such as
 /// `yaml: line 3: ...`.
 pub(super) fn read(body: &[u8]) -> Result<Document, String> {
     let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid UTF-8 in the document".to_owned())?;

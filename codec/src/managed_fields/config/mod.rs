@@ -11,7 +11,7 @@ use super::typed::{Items, Owned, Ty};
 use crate::decode::{MAX_FINDINGS, MAX_FINDINGS_TEXT};
 use crate::patch::go_text::{shown, syntax, type_name};
 
-// === Whether it fits ===
+// === Validation ===
 
 /// Returns the errors of an applied object: unknown fields, values of wrong types, duplicate items. Each line
 /// is a path and upstream's message. At most [`MAX_FINDINGS`] errors are returned, and none after
@@ -117,7 +117,7 @@ fn misfit(scalar: Scalar, value: &Value) -> Option<String> {
     }
 }
 
-// === Which paths it names ===
+// === Paths ===
 
 /// The paths of an object: leaves, keys of maps, items of lists.
 pub(crate) fn paths(ty: &StructType, object: &Map<String, Value>) -> Set {

@@ -178,7 +178,7 @@ fn some(map: Map<String, Value>) -> Value {
     if map.is_empty() { Value::Null } else { Value::Object(map) }
 }
 
-// === Fields above ===
+// === Parent fields ===
 
 /// Returns the set extended by the struct fields above its paths. Sets normally omit such parent fields, so an
 /// emptied struct would otherwise never be removed.

@@ -44,7 +44,7 @@ pub(super) fn set_order<'a, R: Rules<'a>>(
             .strip_prefix(SET_ORDER)
             .and_then(|rest| rest.strip_prefix('/'))
             .ok_or(Fault::Format("setElementOrder list"))?;
-        // An item that the patch names again and again would otherwise copy and sort its lists each time.
+        // An item that the patch repeats would otherwise copy and sort its lists each time.
         let length = |list: Option<&Value>| list.and_then(Value::as_array).map_or(0, Vec::len);
         rules.take_steps(length(live.get(key)) + wanted.len())?;
         let old = live.remove(key).map(list_of).transpose()?;

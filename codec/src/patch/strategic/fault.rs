@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::patch::go_text;
 
-/// Maximum number of list items that one patch may merge or sort. A patch may name an item again and again, and each
+/// Maximum number of list items that one patch may merge or sort. A patch may repeat an item, and each
 /// time the lists of the item are merged. Lists that fit in a body have fewer items.
 pub(super) const STEPS_MAX: u64 = 1_000_000;
 

@@ -1,4 +1,4 @@
-//! Which volumes are attached, and which are not.
+//! Conditions under which volumes are attached.
 
 use super::table::{Case, NO_CASE};
 

@@ -1,4 +1,4 @@
-//! An attacher as tests play it: it answers VolumeAttachments, one rule per node.
+//! A fake attacher: it answers VolumeAttachments by one rule per node.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) async fn run(api: FakeApi, rules: Rules) {
             };
             answer(&api, &object, &rule, &mut answered);
         }
-        // New rules come without a change; what fell under the old ones is looked at again.
+        // New rules arrive without a change of an object, so all objects are checked again.
         let _ = tokio::time::timeout(Duration::from_secs(1), revisions.changed()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The decision, without anything around it.
+//! Unit tests of the decision.
 
 use std::time::Duration;
 
@@ -315,7 +315,7 @@ fn attachments_that_block_other_nodes() {
     ];
     for (name, presence, view, wanted) in table {
         assert_eq!(holds(presence, &view, false), wanted, "{name}");
-        // Its use matters where a failed attach would let others pass, and nowhere else.
+        // Use by the node matters only if a failed attach would otherwise permit other nodes.
         let failed = matches!(&view, View::There(t) if !t.leaving && !t.attached && t.attach_error.is_some());
         assert_eq!(holds(presence, &view, true), wanted || failed, "{name}, in use");
     }

@@ -141,7 +141,7 @@ async fn i7_node_is_read_from_the_server() {
     let stage = Stage::of(&TWO).await;
     let name = attachment_of(&stage, "node-1").unwrap()["metadata"]["name"].as_str().unwrap().to_owned();
     let unique = super::notation::unique("HP^v");
-    // In one go, so that no watch gets in between.
+    // Without an await point between them, so that no watch event arrives in between.
     stage.api.delete_with("pods", "default/p-1", json!({"gracePeriodSeconds": 0}));
     stage.api.patch("nodes", "node-1", "status", json!({"status": {"volumesInUse": [unique]}}));
     steps(&stage, &["wait 30"]).await;

@@ -24,7 +24,7 @@ fn cases_and_branches_name_each_other() {
     for case in table::all() {
         assert!(cases.insert(case.id.to_owned()), "{} is there twice", case.id);
     }
-    // Ids in the tests that are no table.
+    // The ids in tests without tables.
     for text in sources(&folder.join("tests")) {
         let words = text.split(['"', ' ', ',']).filter(|word| {
             let is_id = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '-';

@@ -1,4 +1,4 @@
-//! The behaviour cases as tables, the player, and the proofs beside them.
+//! The behaviour cases as tables, the code that runs them, and other tests.
 #![allow(clippy::unwrap_used)]
 
 mod attach;

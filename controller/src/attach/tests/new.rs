@@ -1,4 +1,4 @@
-//! Cases of our own: what upstream does not have, or does not do.
+//! Cases that differ from upstream.
 
 use super::table::{Case, NO_CASE};
 
@@ -23,7 +23,7 @@ const TWO: &[&str] = &[
 const AWAY: &[&str] =
     &["uses node-1 HP^v", "ready node-1 false", "settle", "delete pod default/p-1", "wait 1000"];
 
-/// The node has the volume in use without need, and its attachment is not attached any more; then another node needs it.
+/// A node uses the volume although no pod needs it there, and its VolumeAttachment is no longer attached; then another node needs it.
 const TURNED: &[&str] = &[
     "uses node-1 HP^v",
     "delete pod default/p-1",

@@ -15,7 +15,7 @@ use crate::gc;
 use crate::options::Options;
 use crate::testing::{FakeApi, FaultKind};
 
-/// How long rest takes. No step of the controller but failures takes time here.
+/// The time without changes after which a case has settled. In these tests, only the retry of a failure needs time.
 const REST: Duration = Duration::from_millis(1500);
 
 fn options(flags: &[&str]) -> Options {
@@ -41,7 +41,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Puts the start of a case on a server, and starts the controller.
+    /// Creates the initial objects of a case on a server, and starts the controller.
     pub(super) async fn of(case: &Case) -> Self {
         Self::with_fault(case, None).await
     }
@@ -63,7 +63,7 @@ impl Stage {
         Self { api, rules, _attacher: AbortOnDropHandle::new(attacher), running }
     }
 
-    /// Starts another controller in the place of the one that runs.
+    /// Replaces the running controller with a new one.
     pub(super) async fn restart(&mut self) {
         self.running = CancellationToken::new().drop_guard();
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -71,7 +71,7 @@ impl Stage {
         tokio::time::sleep(REST).await;
     }
 
-    /// Does one step of a case.
+    /// Performs one step of a case.
     pub(super) async fn step(&self, line: &str) {
         let api = &self.api;
         let words: Vec<&str> = line.split(' ').collect();

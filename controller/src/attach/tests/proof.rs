@@ -57,7 +57,7 @@ async fn second_start_finds_nothing_to_do() {
     }
 }
 
-/// One pod among many: its own requests, and no others.
+/// A change of one of many pods causes only its own requests.
 #[tokio::test(start_paused = true)]
 async fn change_of_one_pod_costs_only_that_pod() {
     const NODES: usize = 10;

@@ -1,5 +1,5 @@
-//! I7 under everything at once: pods, nodes, attachers that answer or do not, requests that fail, controllers that start
-//! again, at random; the history of the server is checked change by change.
+//! I7 under random events: changes of pods and nodes, attachers that do not answer, failing requests, and restarts of the
+//! controller. The test checks every change in the history of the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::testing::{FakeApi, FaultKind};
 use orlop_client::names::{ANN_FORCED_DETACH, TAINT_OUT_OF_SERVICE};
 
 const NODES: [&str; 3] = ["n-1", "n-2", "n-3"];
-/// The last one may be on several nodes.
+/// The last volume may be attached to several nodes.
 const VOLUMES: [(&str, &str); 4] = [("v-1", "RWO"), ("v-2", "RWO"), ("v-3", "RWOP"), ("v-4", "RWX")];
 const SHARED: &str = "v-4";
 const STEPS: usize = 200;
@@ -108,7 +108,7 @@ impl History {
         }
     }
 
-    /// No two nodes may mount a volume that only one may have.
+    /// No two nodes may mount a volume that only one may use.
     fn listed_once(&self) {
         for (volume, _) in VOLUMES.iter().filter(|(volume, _)| *volume != SHARED) {
             let unique = unique(&format!("HP^{volume}"));
@@ -120,7 +120,7 @@ impl History {
     }
 }
 
-/// The world around the controller.
+/// The simulated cluster around the controller.
 struct World {
     api: FakeApi,
     random: StdRng,
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// One VolumeAttachment gets an answer, or all do.
+    /// Answers one VolumeAttachment, or all of them.
     fn attacher(&mut self, well: bool) {
         let mut attachments = self.api.list("volumeattachments");
         if !well {
@@ -228,7 +228,7 @@ impl World {
         if attachment["status"]["attached"] == true {
             return;
         }
-        // A driver has the last word, and this one has: a volume of one node stays one of one node.
+        // The driver refuses to publish a volume of one node to a second node.
         let elsewhere = place.0 != SHARED
             && self.published.iter().any(|(volume, node)| *volume == place.0 && *node != place.1);
         if fails || elsewhere {
@@ -309,14 +309,14 @@ impl World {
         self.history.check(&self.api);
     }
 
-    /// All is well again: where does it end?
+    /// Removes all faults, and checks the final state.
     async fn settle(&mut self) {
         self.missing_nodes();
         for node in NODES {
             self.api.patch("nodes", node, "", json!({"spec": {"taints": null}}));
             self.api.patch("nodes", node, "status", json!({"status": {"conditions": conditions(true)}}));
         }
-        // One pod for each volume of one node.
+        // Leaves one pod for each volume that only one node may use.
         let mut seen = BTreeSet::new();
         for pod in self.api.list("pods") {
             let claim = text(&pod, "/spec/volumes/0/persistentVolumeClaim/claimName");
@@ -325,7 +325,7 @@ impl World {
                 self.api.delete_with("pods", &key, json!({"gracePeriodSeconds": 0}));
             }
         }
-        // Longer than any delay and any wait for an attacher together.
+        // Longer than the sum of the longest delay and the timeout of an attacher.
         for _ in 0..100 {
             self.kubelets();
             self.attacher(true);
@@ -364,7 +364,7 @@ impl World {
     }
 }
 
-/// `ORLOP_ATTACH_SEED` plays one history, that of the seed.
+/// `ORLOP_ATTACH_SEED` selects the seed of a single history.
 #[tokio::test(start_paused = true)]
 async fn i7_no_volume_is_ever_on_two_nodes() {
     let asked = std::env::var("ORLOP_ATTACH_SEED")

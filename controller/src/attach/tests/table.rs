@@ -15,7 +15,7 @@ pub(super) struct Case {
     /// What attachers do, as `WHERE=HOW`: WHERE is a node or `*`, HOW is `ok`, `attachNever`, `attachOnce`, `attachError: TEXT`,
     /// `detachNever` or `detachError: TEXT`. Without a line all is `ok`.
     pub(super) attacher: &'static [&'static str],
-    /// Flags that are not as by default.
+    /// Flags that differ from the default.
     pub(super) flags: &'static [&'static str],
     /// The pod GC runs too.
     pub(super) pod_gc: bool,
@@ -23,9 +23,9 @@ pub(super) struct Case {
     pub(super) steps: &'static [&'static str],
     /// All VolumeAttachments and nodes at the end.
     pub(super) end: &'static [&'static str],
-    /// Events that must be there, others may be; with a star at the end only their beginning counts.
+    /// Required events; others may occur. With a star at the end, only the beginning is compared.
     pub(super) events: &'static [&'static str],
-    /// Reasons of events that must not be there; `REASON on pod/NS/NAME` for one object.
+    /// Reasons of events that must not occur; `REASON on pod/NS/NAME` for one object.
     pub(super) absent: &'static [&'static str],
 }
 

@@ -44,7 +44,7 @@ struct SyncInput {
     live: bool,
 }
 
-/// What follows a step.
+/// The next action after a step.
 enum AfterStep {
     /// Decide again.
     Again,
@@ -175,7 +175,7 @@ impl Attacher {
         let unlisted = call.unlisted;
         match driver.controller_unpublish_volume(call.request(secrets)).await {
             Ok(_) => {}
-            // The driver does not attach any more, as its capabilities announced.
+            // The driver no longer attaches volumes, according to its capabilities.
             Err(error) if unlisted && error.code == Code::Unimplemented => {}
             Err(error) => return Err(error.into()),
         }
@@ -279,7 +279,7 @@ impl Attacher {
             if !may(false) {
                 continue;
             }
-            // Marked first: an attachment that the check below misses sees the mark.
+            // The mark precedes the check: an attachment that the check misses finds the mark.
             if is_terminating(volume.as_ref()) {
                 self.let_go.put(uid);
             }

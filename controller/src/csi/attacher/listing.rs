@@ -17,7 +17,7 @@ use super::decide::{is_attached, is_ours, place};
 use orlop_client::meta::is_terminating;
 use orlop_client::queue::WorkQueue;
 
-/// A list may take at most one part in this many of the time.
+/// Lists use at most this fraction of the time: one tenth.
 const SHARE: u32 = 10;
 
 /// The nodes of every volume, as listed by the driver.

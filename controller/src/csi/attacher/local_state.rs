@@ -67,8 +67,8 @@ fn is_newer(own: &VolumeAttachment, cached: &VolumeAttachment) -> bool {
     own.metadata.uid == cached.metadata.uid && version(own) > version(cached)
 }
 
-/// Volumes whose finalizer is being removed. A new attachment either sees its volume here, or is seen by the sync that removes
-/// the finalizer: one of the two comes first.
+/// Volumes whose finalizer is being removed. Either a new attachment finds its volume here, or the sync that removes the
+/// finalizer finds the attachment.
 #[derive(Default)]
 pub(super) struct LetGo {
     volumes: Mutex<HashSet<Uid>>,
@@ -83,7 +83,7 @@ impl LetGo {
         volume.is_some_and(|uid| locked(&self.volumes).contains(&Uid::from(uid)))
     }
 
-    /// The volume is in use again, or gone.
+    /// Removes a volume that is in use again or was deleted.
     pub(super) fn forget(&self, volume: &Uid) {
         locked(&self.volumes).remove(volume);
     }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// First and longest delay.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
-/// A hash of a request's input; another value is another request, which is tried without delay.
+/// A hash of a request's input. A request with a different hash starts without delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fingerprint(u64);
 

@@ -63,7 +63,7 @@ pub struct Intent {
     pub seal: String,
 }
 
-/// What the class determines about the volume's object.
+/// The fields of the volume's object that the class determines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
@@ -129,7 +129,7 @@ pub fn noted(claim: &PersistentVolumeClaim) -> Noted {
         None => Noted::None,
         Some(text) => match serde_json::from_str::<Intent>(text) {
             Err(error) => Noted::Unreadable(error.to_string()),
-            // The name ties a volume to its claim. A note copied from elsewhere is no intent.
+            // The name ties a volume to its claim. A note that was copied from another claim is invalid.
             Ok(intent) if intent.name != volume_name(claim) => Noted::Unreadable(format!(
                 "it is about {}, which is not the volume of this claim",
                 intent.name

@@ -42,7 +42,7 @@ use orlop_volume::resize::target::{self, Facts, Stage, Target};
 /// First and longest delay for a driver that does not report its node capabilities.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// What expands the volumes of a driver.
+/// The component that expands the volumes of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
     /// The driver, followed by nodes if it reports so.
@@ -115,7 +115,7 @@ async fn serve(
     .await;
 }
 
-/// What expands the volumes. None when neither does, or shutdown came before this was known.
+/// The component that expands the volumes. `None` if there is none, or if the shutdown started before it was known.
 async fn means(context: &Context, driver: &Driver) -> Option<Means> {
     if driver.can().can(Rpc::ExpandVolume) {
         return Some(Means::Controller);

@@ -42,7 +42,7 @@ fn name_of(content: &VolumeSnapshotContent) -> &str {
     content.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// Why a snapshot is not deleted that another content represents, too (I8).
+/// The reason that a snapshot is not deleted if another content represents it too (I8).
 fn refusal(content: &str, other: &str, snapshot: &str) -> String {
     format!(
         "snapshot {snapshot:?} of VolumeSnapshotContent {content} is not deleted, because VolumeSnapshotContent {other} has the same \

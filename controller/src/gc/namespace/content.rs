@@ -90,7 +90,7 @@ impl Outcome {
 
 type ObjectMetadata = PartialObjectMeta<DynamicObject>;
 
-/// What is left of one resource. Only counted: a namespace may contain any number of objects.
+/// The remaining objects of one resource. They are only counted: a namespace may contain any number of objects.
 #[derive(Debug, Default)]
 struct Left {
     count: usize,

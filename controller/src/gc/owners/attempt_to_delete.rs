@@ -25,9 +25,9 @@ use orlop_client::uid::Uid;
 
 /// Size of the cache of owners known to be absent. Upstream: 500.
 const ABSENT: usize = 500;
-/// So many dependents of an object in a foreground deletion are looked at with each of them that is deleted.
+/// Maximum number of dependents that the deletion of one dependent checks, in a foreground deletion of their owner.
 const AGAIN: usize = 100;
-/// So many owners of an object are read in one attempt, one after the other.
+/// Maximum number of owners of an object that one attempt reads, one after the other.
 const OWNERS: usize = 500;
 
 /// Why an object could not be processed; it is retried.

@@ -136,7 +136,7 @@ fn is_below_tmp(path: &Path) -> bool {
         && below.components().any(|part| matches!(part, Component::Normal(_)))
 }
 
-// === making ===
+// === creating ===
 
 impl Provisioner for HostPath {
     // Tests: OWN-PROV-6

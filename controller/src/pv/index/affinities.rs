@@ -1,5 +1,5 @@
-//! The node affinities of volumes that only an evaluation can tell about. Most volumes share theirs with many others, so each
-//! different one is kept once, and no volume is decoded to compare it with a node.
+//! The node affinities of volumes that the index cannot answer and the binder must evaluate. Most volumes share theirs with many
+//! others, so each distinct one is stored once, and no volume is decoded to compare it with a node.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -94,7 +94,7 @@ struct Stored {
     settled: SyncOutcome,
     /// Whether the volume accepts every node under whose labels it is indexed.
     accepts: bool,
-    /// What has to be evaluated otherwise, if it is kept.
+    /// The affinity to evaluate otherwise, if it is short enough to be cached.
     required: Option<Arc<RequiredNodes>>,
 }
 

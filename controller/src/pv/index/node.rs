@@ -26,7 +26,7 @@ pub struct NodeSearch {
     selector: Option<String>,
 }
 
-/// Everything about a search but its size and the volumes that refer to its claim.
+/// The parameters of a search except its size and the volumes that refer to its claim.
 type Criteria<'a> = (&'a Shelf, ModeSet, Option<&'a str>);
 
 impl NodeSearch {

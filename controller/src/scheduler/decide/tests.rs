@@ -67,7 +67,7 @@ fn node_reports_the_reasons_of_its_first_failed_rule() {
 }
 
 #[test]
-fn message_says_whether_preemption_would_help() {
+fn message_states_whether_preemption_would_help() {
     let mut one =
         cluster(json!([{"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}}]));
     assert_eq!(ask(&pod(json!({})), &mut one), Ok("a".to_owned()));

@@ -91,9 +91,9 @@ pub struct Disks {
     nodes: HashMap<String, NodeDisks>,
     claims: HashMap<String, Used>,
     attachments: HashMap<String, Attached>,
-    /// Entries whose disk a volume determines, whether it exists or not.
+    /// Entries by the volume that determines their disk; the volume may be missing.
     by_volume: HashMap<String, BTreeSet<Holder>>,
-    /// Claims whose disk a class determines.
+    /// Claims by the class that determines their disk.
     by_class: HashMap<String, BTreeSet<String>>,
     /// Entries whose disk may have changed.
     stale: BTreeSet<Holder>,

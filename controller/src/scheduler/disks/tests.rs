@@ -14,7 +14,7 @@ use super::*;
 
 const STEPS: usize = 4_000;
 
-/// Everything that disks depend on, and the pods' nodes.
+/// The objects that disks depend on, and the pods' nodes.
 struct World {
     caches: Caches,
     volumes: Volumes,

@@ -25,7 +25,7 @@ struct LongList<'a> {
     key: &'a str,
     /// Of the node's name, not of its labels.
     is_field: bool,
-    /// The value must be in the list; otherwise it must not.
+    /// The value must be in the list; if false, it must not be in the list.
     is_in: bool,
     values: HashSet<&'a str>,
 }
@@ -81,7 +81,7 @@ impl<'a> NodeTerm<'a> {
     }
 }
 
-/// What a pod requires of a node: its node selector and required affinity.
+/// The requirements of a pod on nodes: its node selector and required affinity.
 #[derive(Debug)]
 pub struct NodeTerms<'a> {
     selector: Option<&'a Labels>,

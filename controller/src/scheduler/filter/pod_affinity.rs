@@ -46,7 +46,7 @@ pub fn places(pod: &PodFacts, cluster: &Cluster) -> AffinityDomains {
     }
     let mut known = Compared::default();
     for node in cluster.nodes() {
-        // What one pod of the node has shown need not be asked of its other pods.
+        // Terms that one pod of the node meets are not compared with its other pods.
         let mut has_company = pod.affinity.is_empty();
         let mut terms: Vec<usize> = (0..pod.anti_affinity.len()).collect();
         for other in node.pods.values() {
@@ -79,7 +79,7 @@ struct Met {
     anti_affinity: BTreeSet<usize>,
 }
 
-/// What was compared so far, by namespace and labels: equal pods meet the same terms.
+/// The results of comparisons, by namespace and labels: equal pods meet the same terms.
 #[derive(Default)]
 struct Compared<'a>(HashMap<(&'a str, &'a Labels), Rc<Met>>);
 

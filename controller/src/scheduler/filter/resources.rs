@@ -11,7 +11,7 @@ const LISTED: usize = 16;
 /// The reason when there are more.
 const MORE: &str = "Insufficient other resources";
 
-/// The requests that a node has to have room for.
+/// The requests that must fit on a node.
 pub fn wanted(requests: &Amounts) -> Vec<(&str, &Quantity)> {
     requests.iter().filter(|(name, amount)| *name != PODS && !amount.is_zero()).collect()
 }

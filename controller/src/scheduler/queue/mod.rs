@@ -1,5 +1,5 @@
 //! The queue of pods without a node. A pod is ready, backing off after a failure, parked until a change that may help it, or
-//! being scheduled. Higher priorities go first, and within a priority the order is FIFO. Delays use tokio's clock.
+//! being scheduled. Pods of higher priority precede others; within a priority, the order is FIFO. Delays use tokio's clock.
 
 pub use key::Key;
 use parking_lot::{Mutex, MutexGuard};
@@ -173,8 +173,8 @@ impl PodQueue {
         }
     }
 
-    /// Begins a decision about a taken pod with these claims; call this before reading any state. No later change is missed that
-    /// concerns its claims or the rules that reject it; see [`park`](Self::park).
+    /// Begins a decision about a taken pod with these claims; call this before reading any state. Later changes of its claims, and changes that
+    /// concern the rules that reject it, are not missed; see [`park`](Self::park).
     pub fn look(&self, ticket: &Ticket, claims: &[String]) -> Moves {
         let mut state = self.state();
         let moves = Moves(state.moves);
@@ -192,7 +192,7 @@ impl PodQueue {
     }
 
     /// Parks a taken pod that some rules rejected on all nodes, until a change that concerns one of the rules or one of its
-    /// claims. If such a change came after [`look`](Self::look), it only waits out its delay. Other changes do not wake it.
+    /// claims. If such a change arrived after [`look`](Self::look), the pod only waits for its delay. Other changes do not wake it.
     pub fn park(&self, ticket: &Ticket, mut waits: Waits, seen: Moves) {
         let mut state = self.state();
         let (now, key) = (Instant::now(), &ticket.key);
@@ -243,13 +243,13 @@ impl PodQueue {
     /// A node changed, which may help parked pods that these rules rejected, if it suits their needs. For a pod that is being
     /// scheduled, the change counts whatever its needs are.
     pub fn wake_for_node(&self, rules: Rules, may_suit: impl Fn(&NodeNeeds) -> bool) {
-        // Counted first: a pod that is parked from here on has seen the change, or is retried because of the count.
+        // Counted first: the decision about a pod that is parked later included the change, or the count causes a retry.
         let mut needs = {
             let mut state = self.state();
             state.count(rules);
             state.parked.needs()
         };
-        // The queue is free meanwhile.
+        // Without the lock of the queue.
         needs.retain(|needs| may_suit(needs));
         let state = self.state();
         let keys: Vec<Key> = needs.iter().flat_map(|needs| state.parked.with_needs(needs, rules)).collect();

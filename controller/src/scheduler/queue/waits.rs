@@ -1,4 +1,4 @@
-//! What a parked pod waits for, and the parked pods by it.
+//! The changes that a parked pod waits for, and the index of parked pods by these changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use super::super::filter::{RULES, Rules};
 use super::super::node_needs::NodeNeeds;
 use super::key::Key;
 
-/// So many different needs are compared with a changed node. More pods than that are woken by any node.
+/// Maximum number of distinct needs that are compared with a changed node. Beyond it, any node wakes the pods.
 const DIFFERENT: usize = 4096;
 
-/// What a parked pod waits for.
+/// The changes that a parked pod waits for.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
     /// The rules that rejected it.
@@ -19,11 +19,11 @@ pub struct Waits {
     pub claims: Vec<String>,
     /// The classes of its claims.
     pub classes: BTreeSet<String>,
-    /// What it asks of a node.
+    /// Its requirements on the node.
     pub needs: Arc<NodeNeeds>,
 }
 
-/// The parked pods by what they wait for. The claims are not listed here.
+/// The parked pods, by rule and class. The queue itself indexes them by claim.
 #[derive(Debug, Default)]
 pub(super) struct WaitIndex {
     by_rule: [BTreeSet<Key>; RULES],

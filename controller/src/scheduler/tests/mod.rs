@@ -105,7 +105,7 @@ async fn pods_of_other_schedulers_are_ignored_but_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn higher_priorities_go_first() {
+async fn pods_of_higher_priority_are_scheduled_first() {
     let api = FakeApi::new();
     for (name, priority) in [("low", 1), ("high", 100), ("middle", 10)] {
         let mut pod = pod(name, &[]);

@@ -67,8 +67,8 @@ impl Rank {
     }
 }
 
-/// An age by its power of two, so that the choice among many pods of about the same age is even. `None` for a time that is
-/// not in the past.
+/// The binary logarithm of an age in nanoseconds: pods of similar age have the same rank. `None` for a time that is not in the
+/// past.
 type Age = Option<u32>;
 
 fn age(at: Timestamp, now: Timestamp) -> Age {

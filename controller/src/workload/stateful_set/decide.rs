@@ -41,8 +41,8 @@ pub struct SetInput<'a> {
 /// One step.
 #[derive(Debug, PartialEq)]
 pub enum Step {
-    /// Create the missing claims of the pod with this ordinal, then the pod. It is made when it is created: a plan would hold
-    /// many copies of the template.
+    /// Create the missing claims of the pod with this ordinal, then the pod. The pod is built only when it is created, because a
+    /// plan would contain many copies of the template.
     Create(i32),
     /// Create the missing claims of a pending pod.
     MakeClaims(Arc<Pod>, i32),
@@ -134,7 +134,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// Adds as many steps as there is room for, and returns their number.
+    /// Adds steps up to the limit, and returns their number.
     fn push(&mut self, mut steps: Vec<Step>) -> usize {
         let room = BURST - self.count;
         self.is_partial |= steps.len() > room;

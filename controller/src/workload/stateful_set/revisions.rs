@@ -150,7 +150,7 @@ mod tests {
         assert_ne!(new_revision(&set("x"), 4, 1).metadata.name, revision.metadata.name);
         let broken =
             ControllerRevision { data: Some(RawExtension(json!({"spec": {"template": 1}}))), ..revision };
-        assert!(Revision::of(&broken).unwrap_err().to_string().contains("holds no pod template"));
+        assert!(Revision::of(&broken).unwrap_err().to_string().contains("contains no pod template"));
     }
 
     #[tokio::test]

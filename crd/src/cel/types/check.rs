@@ -273,7 +273,7 @@ impl<'e> Check<'e> {
         }
     }
 
-    /// `&&` and `||` name the operand that is not a truth value.
+    /// The error of `&&` and `||` names the operand that is not a boolean.
     fn logical(&mut self, nodes: &[IdedExpr], args: &[Ty]) -> Ty {
         let mut result = Ty::Bool;
         for (node, ty) in nodes.iter().zip(args) {

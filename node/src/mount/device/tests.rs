@@ -1,4 +1,4 @@
-//! Real loop devices and file systems of some megabytes. Without root the tests skip the devices, and say so, but
+//! Real loop devices and file systems of some megabytes. Without root, the tests report that they skip the devices, but
 //! still format images.
 #![allow(clippy::unwrap_used)]
 

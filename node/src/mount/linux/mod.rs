@@ -38,7 +38,7 @@ mod tests;
 pub(super) const BUSY_TRIES: u32 = 8;
 pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(25);
 
-/// Mounts below a directory of this machine. Requires root; the errors say so.
+/// Mounts below a directory of this machine. Requires root; the errors state this.
 #[derive(Debug)]
 pub struct LinuxMounter {
     root: PathBuf,

@@ -1,5 +1,5 @@
 //! Real mounts below the directories of the tests, unmounted even when a test fails. They require root; without
-//! it each test says so and checks the error.
+//! it, each test reports this and checks the error.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};

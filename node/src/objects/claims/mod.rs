@@ -75,7 +75,7 @@ impl Claims {
             let end = tokio::select! {
                 () = shutdown.cancelled() => return,
                 end = async {
-                    // Asked first, because the server reports each refused request of its own components.
+                    // Reviewed first, because the server logs an error for each refused request of its own components.
                     match may_watch(&client).await {
                         true => self.follow(&api, &mut revision, &mut backoff, &changed).await,
                         false => WatchEnd::Forbidden,

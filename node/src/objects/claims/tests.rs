@@ -57,7 +57,7 @@ async fn only_claims_in_use_are_reported_without_gaps() {
     assert_eq!(notified.take(), ["ns/c"], "an interrupted watch resumes at its last revision");
     api.disconnect(true);
     api.settle().await;
-    assert_eq!(notified.take(), ["ns/c"], "after a gap everything in use is looked at");
+    assert_eq!(notified.take(), ["ns/c"], "after a gap, all claims in use are reported");
     shutdown.cancel();
 }
 

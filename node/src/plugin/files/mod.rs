@@ -46,7 +46,7 @@ pub use object_watches::Changes;
 
 /// Mode of a volume's directory (upstream: emptyDir, which contains these volumes).
 const MODE: u32 = 0o777;
-/// The maximum number of stacked mounts; more than one was made by a faulty agent.
+/// The maximum number of stacked mounts; all but one are those of a faulty agent.
 const MOST_LAYERS: usize = 8;
 
 /// The plugins of this module, which share their watches.

@@ -30,7 +30,7 @@ impl ServerIdentity {
     /// The system has no random numbers.
     pub(super) fn make() -> Result<Self, String> {
         let pair = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new());
-        let pair = pair.map_err(|_| "no key can be made: the system gives no random numbers".to_owned())?;
+        let pair = pair.map_err(|_| "no key can be created: the system has no random numbers".to_owned())?;
         let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pair.as_ref().to_vec()));
         let words = |error: rustls::Error| error.to_string();
         let key = provider::sign::any_ecdsa_type(&private).map_err(words)?;

@@ -188,7 +188,10 @@ async fn kill_rest(attempt: &RunRecord) -> Result<(), String> {
     for one in &left {
         let _ = one.signal(Signal::KILL);
         if tokio::time::timeout(GONE, gone(one)).await.is_err() {
-            return Err(format!("process {} was killed and does not end; the kernel holds it", one.pid));
+            return Err(format!(
+                "process {} was killed and does not end: it is blocked in the kernel",
+                one.pid
+            ));
         }
     }
     if let Some(cgroup) = &attempt.cgroup {
@@ -252,7 +255,8 @@ pub(super) async fn kill(
         .map_err(|error| error.to_string())?;
         if tokio::time::timeout(GONE, gone(&attempt.supervisor)).await.is_err() {
             return Err(
-                "a process of the container was killed and does not end; the kernel holds it".to_owned()
+                "a process of the container was killed and does not end: it is blocked in the kernel"
+                    .to_owned(),
             );
         }
     }

@@ -15,7 +15,7 @@ use super::{enter, supervise};
 /// The first argument of the hidden mode; `-` follows it.
 pub const HIDDEN: &str = "container-main";
 
-/// The argument that selects standard input as the order.
+/// The argument that selects standard input for the order.
 const STDIN: &str = "-";
 
 /// Executes an order: `-` is standard input, which is also where the response goes. Call it before any thread is

@@ -1,4 +1,4 @@
-//! Tests of what an agent finds on disk at its start, and of unknown directories.
+//! Tests of the recovery from disk at the agent's start, and of unknown directories.
 
 use std::fs;
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn nothing_is_unmounted_before_pods_and_node_are_known() {
 async fn requested_volumes_are_remounted_without_an_unmount() {
     let bench = Bench::new();
     leave(&bench).await;
-    // The claim cannot be read at first: the existing mounts stay all the same.
+    // The claim cannot be read at first: the existing mounts stay nevertheless.
     let claim = bench.api.get("persistentvolumeclaims", "ns/a").unwrap();
     bench.api.delete("persistentvolumeclaims", "ns/a");
     let agent = bench.quiet_agent().await;

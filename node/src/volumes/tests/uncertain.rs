@@ -15,7 +15,7 @@ fn grouped(name: &str, uid: &str, volume: &str, group: i64) -> Arc<Pod> {
     Arc::new(serde_json::from_value(value).unwrap())
 }
 
-/// A driver may unmount a volume and then fail with an error that does not tell.
+/// A driver may unmount a volume and then fail with an error that does not show this.
 #[tokio::test(start_paused = true)]
 async fn device_is_remounted_after_a_failed_unmount() {
     let bench = Bench::new();

@@ -20,7 +20,7 @@ const KILLS: usize = 12;
 
 fn options() -> Options {
     Options {
-        // So small that compaction, snapshots and rotation run all the time.
+        // Small limits, so that compaction, snapshots and rotation run frequently.
         retention: Retention { age: Duration::ZERO, revisions: 3000, ..Retention::default() },
         retain_every: Duration::from_millis(10),
         segment_bytes: 256 << 10,

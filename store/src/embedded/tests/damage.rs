@@ -1,4 +1,4 @@
-//! Damaged files: what is repaired, what is rebuilt, what is refused.
+//! Damaged files: which are repaired or rebuilt, and which prevent the start.
 
 use std::fs;
 use std::path::{Path, PathBuf};

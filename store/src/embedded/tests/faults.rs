@@ -55,7 +55,7 @@ fn on(files: &Faulty) -> Options {
     Options { files: Arc::new(files.clone()), segment_bytes: 1 << 10, snapshot_bytes: 3 << 10, ..small() }
 }
 
-/// Everything that readers have seen: it must not change later.
+/// The results of all reads: later reads must not contradict them.
 #[derive(Default)]
 struct Seen {
     events: BTreeMap<Revision, String>,

@@ -22,7 +22,7 @@ const SAMPLE: usize = 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Intact,
-    /// Everything is there, after a rebuild of the served copy or a rewrite of a file.
+    /// All records exist, after a rebuild of the served copy or a rewrite of a file.
     Repaired,
     Refused,
 }

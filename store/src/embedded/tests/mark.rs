@@ -263,7 +263,7 @@ async fn check_refuses_whatever_open_refuses() {
         store.close().await;
         drop(store);
         let _ = fs::remove_dir_all(dir.path().join("snapshot"));
-        // The mark would reveal it too.
+        // Removed, because it would reveal the loss too.
         fs::remove_file(dir.path().join("high-water")).unwrap();
         let segment = dir.path().join("journal/00000000000000000001.wal");
         match name {

@@ -1,4 +1,5 @@
-//! Former versions of sensitive records: hidden soon, and erased from all files. Current records survive a failure of every step.
+//! Former versions of sensitive records are hidden after a minute, and erased from all files. Current records survive a failure of every
+//! step.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -105,7 +106,7 @@ async fn former_versions_are_erased_from_every_file() {
     for text in &former {
         gone(dir.path(), text).await;
     }
-    // What is current, and the past of other records, stays.
+    // Current records and the history of other records stay.
     for text in ["current", "map first", "map current"].map(marker) {
         assert!(search(dir.path(), &text).is_ok_and(|found| !found.is_empty()), "{text}");
     }
@@ -196,9 +197,9 @@ async fn former_versions_are_hidden_after_a_minute() {
     store.close().await;
 }
 
-/// The power fails at every operation of an erasure: all records are there afterwards, and no former version is readable.
+/// The power fails at every operation of an erasure: afterwards, the store contains all records, and no former version is readable.
 #[tokio::test(flavor = "multi_thread")]
-async fn interrupted_erasure_loses_nothing_and_brings_nothing_back() {
+async fn interrupted_erasure_loses_no_record_and_restores_no_former_version() {
     let made = scratch();
     let clock = Arc::new(ManualClock::new(START_MS));
     let store = Embedded::<Sum>::open(made.path(), Options { snapshot_bytes: 64, ..small() }).unwrap();

@@ -11,7 +11,7 @@ use crate::{Embedded, Kv, Options, Retention, Revision};
 
 fn options() -> Options {
     Options {
-        // So small a limit makes writers wait for the copy all the time, which is not under test here.
+        // A small limit would make writers wait for the copy, which is not under test here.
         backlog_bytes: 1 << 20,
         renew_every: Duration::ZERO,
         ..small()

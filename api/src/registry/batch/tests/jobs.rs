@@ -198,7 +198,7 @@ fn generated_selectors_must_not_be_changed() {
 }
 
 #[test]
-fn names_of_the_last_pod_are_valid() {
+fn name_of_the_last_pod_must_be_valid() {
     let mut long = job(&json!({"completionMode": "Indexed", "completions": 11}));
     let name = "a".repeat(61);
     long.set(&["metadata", "name"], name.as_str());
@@ -212,7 +212,7 @@ fn names_of_the_last_pod_are_valid() {
 }
 
 #[test]
-fn warnings_are_about_names_and_sizes() {
+fn names_and_sizes_of_jobs_cause_warnings() {
     let mut large = job(&json!({"completionMode": "Indexed", "completions": 100_001, "parallelism": 10_001}));
     large.set(&["metadata", "name"], "a.b");
     let found = Job.warnings(&large, None);

@@ -24,7 +24,7 @@ const NOT_SUPPORTED: &str = "FieldValueNotSupported";
 const DUPLICATE: &str = "FieldValueDuplicate";
 const TOO_MANY: &str = "FieldValueTooMany";
 
-/// A spec of a job that is changed.
+/// The spec of a valid job, with a change.
 fn spec_with(change: &Value) -> Value {
     let mut spec = json!({
         "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i:1"}]}},

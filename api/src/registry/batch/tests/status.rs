@@ -28,7 +28,7 @@ fn complete() -> Value {
 }
 
 #[test]
-fn conditions_and_times_agree() {
+fn completion_time_must_match_the_conditions() {
     let plain = json!({});
     check(&plain, &json!({}), &complete(), &[], "complete");
     let not_complete = "Invalid value: \"2024-01-02T03:04:05Z\": cannot set completionTime when there is no Complete=True condition";
@@ -101,7 +101,7 @@ fn finished_jobs_have_a_start_and_no_pods() {
 }
 
 #[test]
-fn counters_and_ends_do_not_go_back() {
+fn finished_jobs_stay_finished_and_counters_do_not_decrease() {
     let plain = json!({});
     check(
         &plain,
@@ -150,7 +150,7 @@ fn counters_and_ends_do_not_go_back() {
 }
 
 #[test]
-fn indexes_are_those_of_the_job() {
+fn indexes_are_validated_against_the_spec() {
     let indexed = json!({"completionMode": "Indexed", "completions": 3, "backoffLimitPerIndex": 1});
     check(
         &indexed,

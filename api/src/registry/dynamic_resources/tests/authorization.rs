@@ -53,7 +53,7 @@ fn admin_access_needs_the_label_of_the_namespace() {
 }
 
 #[test]
-fn parts_of_the_status_need_rights_of_their_own() {
+fn parts_of_the_status_need_separate_rights() {
     let allocation = json!({
         "devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "x"}]},
         "nodeSelector": {"nodeSelectorTerms": [{

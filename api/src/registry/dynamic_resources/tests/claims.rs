@@ -162,7 +162,7 @@ fn invalid_claims_are_rejected() {
 }
 
 #[test]
-fn requests_are_few_and_have_different_names() {
+fn number_of_requests_is_limited_and_names_are_unique() {
     let named = |name: String| json!({"name": name, "exactly": {"deviceClassName": "c"}});
     let twice = claim(json!({"requests": [named("r".into()), named("r".into())]}));
     assert_eq!(

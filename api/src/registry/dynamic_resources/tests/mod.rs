@@ -50,7 +50,7 @@ fn claim(devices: Value) -> Object {
     claim
 }
 
-/// A claim with one request that is changed.
+/// A request for devices, with a change.
 fn request(change: Value) -> Value {
     let mut request = json!({"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}});
     json_patch::merge(&mut request, &change);

@@ -36,16 +36,20 @@ fn namespace_impact_includes_its_claims_and_their_pods() {
             .find(|step| step.after.name() == name && step.kind().names().plural == "persistentvolumeclaims");
         step.map(|step| step.message.as_str())
     };
-    assert_eq!(message("c"), Some("goes when pod a/p is gone"), "listed once, without the other namespace");
-    assert_eq!(message("d"), Some("goes at once"));
-    assert_eq!(message("p-own"), Some("goes when pod a/p is gone"));
+    assert_eq!(
+        message("c"),
+        Some("deleted when pod a/p is gone"),
+        "listed once, without the other namespace"
+    );
+    assert_eq!(message("d"), Some("deleted immediately"));
+    assert_eq!(message("p-own"), Some("deleted when pod a/p is gone"));
     // Pods that are deleted too cause no warning and no wait.
     assert_eq!(plan.warnings, Vec::<String>::new());
     assert!(!plan.summary.contains("waits for"), "{}", plan.summary);
     assert_eq!(plan.steps.len(), 7, "{:#?}", plan.steps);
     // The same for the claim alone.
     let alone = deletion_plan(&objects, &target("persistentvolumeclaims", "a", "c"));
-    assert_eq!(alone.steps[0].message, "goes when pod a/p is gone");
+    assert_eq!(alone.steps[0].message, "deleted when pod a/p is gone");
     assert!(alone.summary.ends_with("it waits for pod a/p"), "{}", alone.summary);
     let alone = deletion_plan(&objects, &target("persistentvolumeclaims", "a", "d"));
     assert_eq!(alone.warnings, ["pods that have no node yet cannot start without it: a/q"]);
@@ -110,10 +114,10 @@ fn dependents_are_reported_as_if_deleted_directly() {
                 ("persistentvolumes", volume("v", "Bound", points("a", "data-web-0", "u"), deletes.clone())),
             ],
             target("statefulsets", "a", "web"),
-            "statefulset a/web goes, and 3 more change or go with it; the data of v is deleted",
+            "statefulset a/web is deleted, and 3 more objects are changed or deleted; the data of v is deleted",
             vec![
                 "delete persistentvolume v: its policy is Delete: the asset and the object go",
-                "delete persistentvolumeclaim data-web-0: belongs to it alone: goes when pod a/web-0 is gone",
+                "delete persistentvolumeclaim data-web-0: belongs to it alone: deleted when pod a/web-0 is gone",
                 "delete pod web-0: belongs to it alone",
                 "delete statefulset web: the object",
             ],
@@ -128,12 +132,12 @@ fn dependents_are_reported_as_if_deleted_directly() {
                 ("persistentvolumes", volume("v", "Bound", points("a", "p-own", "u"), deletes)),
             ],
             target("deployments", "a", "dd"),
-            "deployment a/dd goes, and 4 more change or go with it; the data of v is deleted",
+            "deployment a/dd is deleted, and 4 more objects are changed or deleted; the data of v is deleted",
             vec![
                 "delete deployment dd: the object",
                 "delete persistentvolume v: its policy is Delete: the asset and the object go",
-                "delete persistentvolumeclaim p-own: belongs to Pod a-p alone, which goes: goes when pod a/p is gone",
-                "delete pod p: belongs to ReplicaSet dd-1 alone, which goes",
+                "delete persistentvolumeclaim p-own: belongs to Pod a-p alone, which is deleted: deleted when pod a/p is gone",
+                "delete pod p: belongs to ReplicaSet dd-1 alone, which is deleted",
                 "delete replicaset dd-1: belongs to it alone",
             ],
         ),
@@ -148,7 +152,7 @@ fn dependents_are_reported_as_if_deleted_directly() {
                 ("configmaps", within("a", "of-kept", &[("ConfigMap", "kept")])),
             ],
             target("configmaps", "a", "m"),
-            "configmap a/m goes, and 2 more change or go with it",
+            "configmap a/m is deleted, and 2 more objects are changed or deleted",
             vec![
                 "delete configmap both: all its owners are deleted",
                 "delete configmap m: the object",
@@ -162,7 +166,7 @@ fn dependents_are_reported_as_if_deleted_directly() {
                 ("configmaps", within("a", "n", &[("ConfigMap", "m")])),
             ],
             target("configmaps", "a", "m"),
-            "configmap a/m goes, and 1 more changes or goes with it",
+            "configmap a/m is deleted, and 1 more object is changed or deleted",
             vec!["delete configmap m: the object", "delete configmap n: belongs to it alone"],
         ),
         (
@@ -175,7 +179,7 @@ fn dependents_are_reported_as_if_deleted_directly() {
                 ("configmaps", within("a", "n", &[("ConfigMap", "m")])),
             ],
             target("configmaps", "a", "m"),
-            "configmap a/m goes",
+            "configmap a/m is deleted",
             vec!["delete configmap m: the object"],
         ),
         (
@@ -186,11 +190,11 @@ fn dependents_are_reported_as_if_deleted_directly() {
                 ("persistentvolumes", volume("v", "Bound", points("a", "c", "u"), json!({}))),
             ],
             target("configmaps", "a", "m"),
-            "configmap a/m goes, and 2 more change or go with it",
+            "configmap a/m is deleted, and 2 more objects are changed or deleted",
             vec![
                 "delete configmap m: the object",
-                "delete persistentvolumeclaim c: belongs to it alone: goes at once",
-                "update persistentvolume v: its policy is Retain: it becomes Released and keeps its data; reclaim offers it again",
+                "delete persistentvolumeclaim c: belongs to it alone: deleted immediately",
+                "update persistentvolume v: its policy is Retain: it becomes Released with its data; `orlop pv reclaim` makes it available again",
             ],
         ),
     ];
@@ -225,12 +229,18 @@ fn unknown_finalizers_are_reported() {
     let the_volume = || target("persistentvolumes", "", "v");
     const STRANGER: &str = "it is deleted after these finalizers are removed: x.example/y";
     let cases: Vec<(&str, Objects, ObjectTarget, &str, Vec<&str>)> = vec![
-        ("1 protection alone", vec![("persistentvolumeclaims", own())], the_claim(), "goes at once", vec![]),
+        (
+            "1 protection alone",
+            vec![("persistentvolumeclaims", own())],
+            the_claim(),
+            "deleted immediately",
+            vec![],
+        ),
         (
             "2 a stranger, too",
             vec![("persistentvolumeclaims", held(own(), &["kubernetes.io/pvc-protection", "x.example/y"]))],
             the_claim(),
-            "no pod holds it; goes when x.example/y is removed",
+            "no pod uses it; deleted when x.example/y is removed",
             vec![STRANGER],
         ),
         (
@@ -245,14 +255,14 @@ fn unknown_finalizers_are_reported() {
             "4 any object",
             vec![("configmaps", held(within("a", "m", &[]), &["x.example/y"]))],
             target("configmaps", "a", "m"),
-            "the object; goes when x.example/y is removed",
+            "the object; deleted when x.example/y is removed",
             vec![STRANGER],
         ),
         (
             "5 an attachment",
             vec![("volumeattachments", attachment("va", "v", "n1", json!({})))],
             target("volumeattachments", "", "va"),
-            "goes when its driver has detached v from n1",
+            "deleted when its driver has detached v from n1",
             vec![],
         ),
     ];

@@ -70,7 +70,7 @@ fn impact_reads_the_pods_of_owned_claims_once() {
     let plan = |(snapshot, aim): &Stored| impact::plan(&ClusterView::new(snapshot), aim, &[]).unwrap();
     let three = plan(&owner_of_claims(3));
     assert!(three.summary.ends_with("it waits for pod a/p0, pod a/p1, pod a/p2"), "{}", three.summary);
-    assert_eq!(three.steps[1].message, "belongs to it alone: goes when pod a/p0 is gone");
+    assert_eq!(three.steps[1].message, "belongs to it alone: deleted when pod a/p0 is gone");
     assert_linear("impact of an owner", 50, owner_of_claims, plan);
 }
 

@@ -261,8 +261,8 @@ fn recorded<'a>(view: &View<'a>) -> Option<&'a str> {
     annotation(view.attachment, ANN_CSI_NODE_ID)
 }
 
-/// The node id that the volume is published on, if it is. The recorded id wins: a node that came back may have another id,
-/// and one that is shut down publishes none.
+/// The node id that the volume is published on, if it is. The recorded id takes precedence: a recreated node may have another id,
+/// and a node that is shut down publishes none.
 fn published_on<'a>(view: &View<'a>) -> Result<&'a str, AttachRefusal> {
     recorded(view).map_or_else(|| on_node(view), Ok)
 }

@@ -151,7 +151,7 @@ fn selected(question: &Question<'_>, node: &Node, csi_node: &CSINode) -> Result<
     };
     let allowed = question.allowed;
     if question.strict && !allowed.is_empty() && !allowed.iter().any(|selector| allows(selector, &term)) {
-        // The terms are only for the text, which goes without them when they are too many.
+        // The terms are only for the error text, which omits them if there are too many.
         let allowed = flatten(allowed).unwrap_or_default();
         return Err(TopologyError::NotAllowed { node: name, term, allowed });
     }
@@ -173,7 +173,7 @@ fn allows(selector: &TopologySelectorTerm, term: &Term) -> bool {
 /// Expands allowed topologies into terms: terms are ORed, expressions are ANDed, values are ORed.
 ///
 /// # Errors
-/// The terms are too many. They are counted before the first one is made.
+/// The terms are too many. They are counted before the first one is created.
 fn flatten(allowed: &[TopologySelectorTerm]) -> Result<Vec<Term>, TopologyError> {
     let mut all = Vec::new();
     let mut labels = 0_usize;

@@ -27,7 +27,7 @@ const IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Flaw {
     /// Nothing can be saved or deleted: only repeating the call can clarify.
-    #[error("the CSI driver answered without {0}; the call is repeated until it gives one")]
+    #[error("the response of the CSI driver has no {0}; the controller repeats the call until it has one")]
     Nothing(&'static str),
     /// The volume has to be deleted again.
     #[error("created volume capacity {has} less than requested capacity {asked}")]

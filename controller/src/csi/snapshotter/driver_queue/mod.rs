@@ -132,8 +132,8 @@ impl Snapshotter {
         if cached.spec.driver != self.name || content::next(&cached) == Step::Nothing {
             return Ok(());
         }
-        // Read again before a driver is called: the cache may be stale, and a snapshot taken for a content that is gone would be
-        // forgotten.
+        // Read again before a driver is called: the cache may be stale, and a snapshot for a deleted content would never be
+        // deleted.
         let Some(mut content) = read_content(&self.client, &key).await? else { return Ok(()) };
         for _ in 0..STEPS {
             content = match content::next(&content) {

@@ -30,7 +30,7 @@ const TOO_MANY: &str =
     "the pod has too many unbound claims to compare each with all free volumes on each node";
 /// Volumes that every decision may visit.
 const VISITS: usize = 2_000_000;
-/// So many claims may each visit all volumes on each node.
+/// Maximum number of claims that each visit all volumes on each node.
 const CLAIMS: usize = 4;
 
 /// The volumes that a decision about a pod may visit, in a cluster of this size.

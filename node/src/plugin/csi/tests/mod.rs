@@ -31,7 +31,7 @@ use crate::paths::Paths;
 
 const DRIVER: &str = "d.example";
 
-/// A mounter that only remembers mounts.
+/// A mounter that only records mounts.
 #[derive(Default)]
 struct Remembered(Mutex<BTreeSet<PathBuf>>);
 

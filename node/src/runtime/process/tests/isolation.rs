@@ -42,10 +42,11 @@ async fn process_ids_of_an_earlier_boot_are_not_killed() {
 
 /// A failed check must not count as an exit: the container would be killed.
 #[test]
-fn without_files_nothing_is_taken_for_gone() {
+fn running_process_is_found_without_free_file_descriptors() {
     const INNER: &str = "ORLOP_TEST_NO_FILES";
     if std::env::var_os(INNER).is_none() {
-        let name = "runtime::process::tests::isolation::without_files_nothing_is_taken_for_gone";
+        let name =
+            "runtime::process::tests::isolation::running_process_is_found_without_free_file_descriptors";
         let script = format!(
             "ulimit -n 32; exec {} --exact {name} --nocapture --test-threads=1",
             std::env::current_exe().unwrap().display()

@@ -88,7 +88,7 @@ impl Rig {
 }
 
 impl Drop for Rig {
-    /// Stops what a failed test left running.
+    /// Stops the containers of a failed test.
     fn drop(&mut self) {
         let pods = self.path("node/pods");
         for uid in records::names(&pods).unwrap_or_default() {
