@@ -23,8 +23,9 @@ pub(crate) const DEFAULT_ACCOUNT: &str = "default";
 
 /// The plugin.
 pub(super) struct ServiceAccount {
-    /// Whether it applies to every pod. Otherwise it applies only once the controller has created the account `default` of the
-    /// namespace `default`: without that controller, the plugin would reject all pods.
+    /// Whether it applies to every pod. Otherwise it applies only after the controller has created the account `default` of the
+    /// namespace `default`, and not to pods whose namespace has no account `default`: the controller may be stopped, and the plugin
+    /// would reject these pods.
     pub(super) always: bool,
 }
 
@@ -34,7 +35,7 @@ impl Plugin for ServiceAccount {
     }
 
     fn mutate(&self, request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
-        if request.operation != Operation::Create || !request.is("", "pods") || !applies(self.always, lookup)
+        if request.operation != Operation::Create || !request.is("", "pods") || !self.applies(request, lookup)
         {
             return Ok(());
         }
@@ -58,7 +59,7 @@ impl Plugin for ServiceAccount {
 
     fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
         let names = request.names();
-        if (names.group, names.plural) != ("", "pods") || !applies(self.always, lookup) {
+        if (names.group, names.plural) != ("", "pods") || !self.applies(request, lookup) {
             return Ok(());
         }
         match (request.operation, request.subresource) {
@@ -69,9 +70,17 @@ impl Plugin for ServiceAccount {
     }
 }
 
-/// Whether the plugin applies to pods; see [`ServiceAccount::always`].
-fn applies(always: bool, lookup: &dyn Lookup) -> bool {
-    always || account(lookup, "default", DEFAULT_ACCOUNT).is_ok()
+impl ServiceAccount {
+    /// Whether the plugin applies to the pod of a request; see [`ServiceAccount::always`].
+    fn applies(&self, request: &Request<'_>, lookup: &dyn Lookup) -> bool {
+        let awaits = |pod| awaits_default_account(pod, request.namespace, self.always, lookup);
+        self.always || (has_controller(lookup) && !request.object.as_deref().is_some_and(awaits))
+    }
+}
+
+/// Whether the controller of service accounts has run.
+fn has_controller(lookup: &dyn Lookup) -> bool {
+    account(lookup, "default", DEFAULT_ACCOUNT).is_ok()
 }
 
 /// The account that a new pod waits for: the default account, if it is missing. The controller creates it when it sees the new
@@ -84,7 +93,7 @@ pub(crate) fn awaits_default_account(
 ) -> bool {
     !is_mirror_pod(pod)
         && matches!(account_name(pod), "" | DEFAULT_ACCOUNT)
-        && applies(always, lookup)
+        && (always || has_controller(lookup))
         && account(lookup, namespace, DEFAULT_ACCOUNT).is_err()
 }
 

@@ -164,6 +164,20 @@ fn without_the_controller_pods_need_no_account() {
 }
 
 #[test]
+fn while_the_controller_is_stopped_pods_of_new_namespaces_need_no_account() {
+    let with = Facts::new(&[account("default", "default", json!({}))]);
+    for spec in [json!({}), json!({"serviceAccountName": "default"})] {
+        let same = pod(spec.clone()).mutate(&WITH_CONTROLLER, &with).expect("does not apply");
+        assert_eq!(same["spec"], spec);
+        pod(spec.clone()).validate(&WITH_CONTROLLER, &with).expect("does not apply");
+        pod(spec).mutate(&STRICT, &with).expect_err("the controller is part of the process");
+    }
+    let mirror = json!({"metadata": {"name": "p", "annotations": {MIRROR_POD: "h"}}, "spec": {"serviceAccountName": "default"}});
+    let mirror = Write::create("pods", mirror).in_namespace("ns").mutate(&WITH_CONTROLLER, &with);
+    mirror.expect_err("mirror pods are always checked");
+}
+
+#[test]
 fn default_account_is_awaited_if_it_is_missing() {
     let waits = |pod: Value, always: bool, facts: &Facts| {
         awaits_default_account(&Object::from_value(pod), "ns", always, facts)

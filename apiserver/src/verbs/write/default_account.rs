@@ -15,7 +15,7 @@ use crate::verbs::request::Request;
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Waits until the account `default` of the namespace exists, if a new pod needs it and a controller is about to create it.
-/// Admission rejects the pod if the account is still missing afterwards.
+/// If the account is still missing afterwards, admission decides.
 pub(super) async fn wait(request: &Request, pod: &Object) {
     let (names, namespace) = (request.names(), &request.resource.namespace);
     let is_pod = (names.group, names.plural) == ("", "pods") && request.resource.subresource.is_empty();
@@ -29,6 +29,5 @@ pub(super) async fn wait(request: &Request, pod: &Object) {
     let Ok(mut changes) = server.store.watch(&account, request.head().revision()) else { return };
     leave_place();
     let exists = async { while waits() && changes.next().await.is_ok() {} };
-    // Without the account, admission rejects the pod with upstream's message.
     let _ = timeout(PATIENCE, exists).await;
 }
