@@ -103,27 +103,48 @@ pub async fn attempt<K, E>(
     K: Hash + Eq + Clone + Display,
     E: Display,
 {
+    let outcome = match AssertUnwindSafe(sync).catch_unwind().await {
+        Ok(Ok(())) => Outcome::Done,
+        Ok(Err(error)) => Outcome::Failed(Failure::Error, error.to_string()),
+        Err(panic) => Outcome::Failed(Failure::Panic, panic_text(panic.as_ref()).to_owned()),
+    };
+    settle(queue, syncs, &key, outcome);
+}
+
+/// The end of a sync.
+enum Outcome {
+    Done,
+    Failed(Failure, String),
+}
+
+/// Records the end of a sync. Apart from [`attempt`], so that the compiler translates it once for each type of key and not for
+/// each sync.
+fn settle<K>(queue: &WorkQueue<K>, syncs: &Syncs<K>, key: &K, outcome: Outcome)
+where
+    K: Hash + Eq + Clone + Display,
+{
     let controller = syncs.controller();
-    match AssertUnwindSafe(sync).catch_unwind().await {
-        Ok(Ok(())) => {
-            if queue.failures(&key) > 0 {
-                syncs.succeeded(&key);
+    match outcome {
+        Outcome::Done => {
+            if queue.failures(key) > 0 {
+                syncs.succeeded(key);
             }
-            queue.forget(&key);
+            queue.forget(key);
         }
-        Ok(Err(error)) => {
-            syncs.failed(&key, Failure::Error, &error.to_string());
-            tracing::debug!(controller, %key, %error, "sync failed, will be tried again");
-            queue.add_rate_limited(key.clone());
-        }
-        Err(panic) => {
-            let text = panic_text(panic.as_ref());
-            syncs.failed(&key, Failure::Panic, text);
-            tracing::error!(controller, %key, panic = text, "sync panicked, will be tried again");
+        Outcome::Failed(failure, text) => {
+            syncs.failed(key, failure, &text);
+            match failure {
+                Failure::Error => {
+                    tracing::debug!(controller, %key, error = text, "sync failed, will be tried again")
+                }
+                Failure::Panic => {
+                    tracing::error!(controller, %key, panic = text, "sync panicked, will be tried again")
+                }
+            }
             queue.add_rate_limited(key.clone());
         }
     }
-    queue.done(&key);
+    queue.done(key);
 }
 
 /// Runs `task` until it returns. After a panic, it runs again after `pause`.

@@ -317,29 +317,40 @@ impl<K: Object> Informer<K> {
                     backoff.reset();
                     contained("deletion", &key_of(&object), || self.remove(object));
                 }
-                Err(error) if error.is_expired() => {
-                    tracing::debug!(
-                        url = api.resource_url(),
-                        "the version to watch from is too old, listing again"
-                    );
-                    // The next list is not delayed if the watch lasted longer than 1 s.
-                    let lasted = began.elapsed() > Duration::from_secs(1);
-                    return if lasted { Duration::ZERO } else { backoff.advance() };
-                }
-                // Continuing would delete the object from the cache, because it would be missing from the list.
-                Err(error @ WatcherError::Item(_)) => {
-                    tracing::warn!(url = api.resource_url(), %error, "cannot read the list");
-                    return backoff.advance();
-                }
-                Err(error) => {
-                    let delay = backoff.advance();
-                    tracing::debug!(url = api.resource_url(), %error, delay_ms = delay.as_millis(), "watch failed");
-                    tokio::time::sleep(delay).await;
-                }
+                Err(error) => match after_error(api.resource_url(), &error, began, backoff) {
+                    AfterError::ListAgain(delay) => return delay,
+                    AfterError::Resume(delay) => tokio::time::sleep(delay).await,
+                },
             }
         }
         backoff.advance()
     }
+}
+
+/// The reaction to a failed list or watch.
+enum AfterError {
+    /// List again after this delay.
+    ListAgain(Duration),
+    /// Continue with the same stream after this delay.
+    Resume(Duration),
+}
+
+/// Decides on the failure of a watch that began at `began`.
+fn after_error(url: &str, error: &WatcherError, began: Instant, backoff: &mut Backoff) -> AfterError {
+    if error.is_expired() {
+        tracing::debug!(url, "the version to watch from is too old, listing again");
+        // The next list is not delayed if the watch lasted longer than 1 s.
+        let lasted = began.elapsed() > Duration::from_secs(1);
+        return AfterError::ListAgain(if lasted { Duration::ZERO } else { backoff.advance() });
+    }
+    // Continuing would delete the object from the cache, because it would be missing from the list.
+    if matches!(error, WatcherError::Item(_)) {
+        tracing::warn!(url, %error, "cannot read the list");
+        return AfterError::ListAgain(backoff.advance());
+    }
+    let delay = backoff.advance();
+    tracing::debug!(url, %error, delay_ms = delay.as_millis(), "watch failed");
+    AfterError::Resume(delay)
 }
 
 fn deliver_all<K>(handlers: &Handlers<K>, change: &Change<K>) {

@@ -1,5 +1,6 @@
 //! The objects of one kind and their indexes. Recently changed objects are stored unpacked, the others packed.
 
+use std::any::Any;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::panic::AssertUnwindSafe;
@@ -162,11 +163,10 @@ impl<K: Object> Store<K> {
 /// Runs work for one object. A panic is logged with the object's key and costs only this work, not the cache of all objects of
 /// the kind (I12).
 pub(super) fn contained<T>(what: &str, key: &str, work: impl FnOnce() -> T) -> Option<T> {
-    let done = std::panic::catch_unwind(AssertUnwindSafe(work));
-    let panic = match done {
-        Ok(done) => return Some(done),
-        Err(panic) => panic,
-    };
-    tracing::error!(what, key, panic = panic_text(panic.as_ref()), "work for a cached object panicked");
-    None
+    std::panic::catch_unwind(AssertUnwindSafe(work)).inspect_err(|panic| log_panic(what, key, &**panic)).ok()
+}
+
+/// Apart from [`contained`], so that the compiler translates it once and not for each kind of work.
+fn log_panic(what: &str, key: &str, panic: &(dyn Any + Send)) {
+    tracing::error!(what, key, panic = panic_text(panic), "work for a cached object panicked");
 }

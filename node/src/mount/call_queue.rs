@@ -4,6 +4,7 @@
 //! call no longer counts.
 
 use parking_lot::Mutex;
+use std::any::Any;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +30,10 @@ pub struct Mounts {
 type VolumeQueue = Arc<tokio::sync::Mutex<()>>;
 /// The queues with a running or waiting call.
 type Queues = Arc<Mutex<HashMap<String, VolumeQueue>>>;
+
+/// The value of a call.
+type AnyValue = Box<dyn Any + Send>;
+type BoxedCall = Box<dyn FnOnce(&dyn Mounter) -> Result<AnyValue, MountError> + Send>;
 
 /// A reference to a queue, which exists while it has references.
 struct QueueRef {
@@ -119,6 +124,13 @@ impl Mounts {
         T: Send + 'static,
         F: FnOnce(&dyn Mounter) -> Result<T, MountError> + Send + 'static,
     {
+        let call = move |mounter: &dyn Mounter| call(mounter).map(|value| Box::new(value) as AnyValue);
+        let value = self.run_boxed(queue, what, Box::new(call)).await?;
+        Ok(*value.downcast().expect("run_boxed returns the value of the call, which is a T"))
+    }
+
+    /// [`Mounts::run`] for a call of any type, so that the compiler translates the queue once and not for each call.
+    async fn run_boxed(&self, queue: &str, what: String, call: BoxedCall) -> Result<AnyValue, MountError> {
         let hangs = || MountError::Hangs { what: what.clone(), seconds: self.deadline.as_secs() };
         // The queue comes first: a call that waits for a hung one must not occupy a permit.
         let queue = self.queue(queue);
