@@ -121,8 +121,11 @@ impl<K: Object> Informer<K> {
     /// Calls `handler` for every later change, in order, after the change was applied to the cache. Cached objects are
     /// delivered first, as additions. A handler must be quick (add a key to a queue) and must not register others.
     pub fn add_handler(&self, handler: impl Fn(&Change<K>) + Send + Sync + 'static) -> Registration {
+        self.add_shared_handler(Arc::new(handler))
+    }
+
+    fn add_shared_handler(&self, handler: Handler<K>) -> Registration {
         let mut handlers = self.handlers();
-        let handler: Handler<K> = Arc::new(handler);
         for kept in self.kept() {
             if let Some(object) = decoded(&kept) {
                 deliver(&handler, &Change::added(&kept, object));
