@@ -18,7 +18,7 @@ The default server is http://127.0.0.1:8080; as a kubectl plugin, the server of 
 
 /// Footer of `impact --help`.
 pub(crate) const IMPACT_HELP: &str = "\
-Deletes nothing. Lists the objects that a deletion would remove, what it would wait for, and the data that would be lost.
+Deletes nothing. Lists the objects that a deletion would remove, the objects for which it would wait, and the data that would be lost.
 
 Exit codes: 0 done; 2 the command failed.";
 

@@ -24,9 +24,10 @@ Exit codes: 0 the node is drained, or would be; 1 the timeout expired, or a rule
 
 /// Footer of `node gc --help`.
 const GC_HELP: &str = "\
-Run this command on the machine of the node. It searches for directories of pods that the API does not know. It removes such a directory if it is \
-empty and has no mounts, and moves other content to the quarantine. It leaves volumes to the agent. While an agent runs with this --root-dir, \
-the agent removes and moves these directories itself, and the command only reports them. Only --purge-quarantine deletes from the quarantine; it never follows a link \
+Run this command on the machine of the node. It searches for directories of pods that the API does not know. It removes such a \
+directory if it is empty, moves it to the quarantine if it contains files, and only reports it if it contains mounts or records of \
+containers. It leaves volumes to the agent. While an agent runs with this --root-dir, the agent removes and moves these directories \
+itself, and the command only reports them. Only --purge-quarantine deletes from the quarantine; it never follows a link \
 and skips entries with a mount in them.
 
 Exit codes: 0 no leftovers; 1 leftovers remain, or --dry-run found some; 2 the command failed, or the command line is wrong.";

@@ -145,8 +145,8 @@ pub(crate) struct SnapshotArgs {
 #[command(next_help_heading = "API server")]
 pub struct ApiArgs {
     /// Admission plugins to enable in addition to the default, which is every plugin except NodeRestriction.
-    /// --authorization-mode=Node also enables NodeRestriction. By default, ServiceAccount has no effect until a controller
-    /// has created service accounts
+    /// --authorization-mode=Node also enables NodeRestriction. In `apiserver`, ServiceAccount has no effect by default until a
+    /// controller has created service accounts
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable

@@ -11,7 +11,7 @@ use super::values;
 /// `orlop snapshot`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
-    /// Save all objects at the current revision to a file, while the server runs
+    /// Save all objects of a running server or a stopped store to a file, at the current revision
     Save(Box<SaveArgs>),
     /// Verify every byte of a file, and show a summary of its content
     Status {
@@ -68,7 +68,7 @@ pub(crate) struct RestoreArgs {
 /// `orlop store`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Check every file of a store, and whether the store opens; changes nothing
+    /// Check every file of a store, and whether the store opens; without --accept-loss, changes nothing
     Check {
         /// Directory of a stopped store
         dir: PathBuf,
