@@ -202,3 +202,23 @@ fn restore<V>(feeder: &Feeder, store: StoreId, saved: &Saved<V>) -> Result<(), S
     }
     feeder.served().apply(changes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_of_a_copy_that_was_set_aside_has_its_time() {
+        let time = jiff::Timestamp::from_millisecond(1_700_000_000_123).unwrap_or_default();
+        let name = format!("{ASIDE}{}", time.strftime(ASIDE_TIME));
+        for (name, want) in [
+            (&*name, Some(1_700_000_000_000)),
+            (&format!("{name}-2"), Some(1_700_000_000_000)),
+            ("sled.broken-1", None),
+            ("sled.broken-20231114T999999.000000Z", None),
+            ("sled", None),
+        ] {
+            assert_eq!(set_aside_ms(name), want, "{name}");
+        }
+    }
+}

@@ -6,6 +6,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod disk_space;
+mod erasure;
 mod faults;
 mod flips;
 mod format;
