@@ -70,6 +70,12 @@ impl Feeder {
         self.served.as_ref().expect("nothing is fed while the copy is being reopened")
     }
 
+    /// The store of the copy.
+    #[cfg(test)]
+    pub(crate) fn store(&self) -> StoreId {
+        self.store
+    }
+
     /// Whether there is a copy; there is none while it is being reopened.
     pub(crate) fn has_copy(&self) -> bool {
         self.served.is_some()

@@ -15,7 +15,7 @@ use crate::embedded::files::{Disk, File, Files};
 use crate::embedded::frame::StoreId;
 use crate::embedded::retention::RetentionMarks;
 use crate::embedded::sled::Served;
-use crate::embedded::{disk_space, purge, read, snapshot};
+use crate::embedded::{disk_space, purge, read, snapshot, verify};
 use crate::testing::{Sum, put_one};
 use crate::transform::Transform;
 use crate::{Embedded, Event, Key, Kv, ManualClock, Options, Record, Revision, Sensitive, Space, Stored};
@@ -298,17 +298,14 @@ async fn copy_that_was_set_aside_stays_for_the_interval() {
     store.close().await;
 }
 
-#[test]
-fn rows_are_erased_in_bounded_steps() {
-    const VERSIONS: u64 = 2500;
-    let dir = scratch();
-    let served = Arc::new(Served::open(&dir.path().join("sled"), Duration::ZERO).unwrap());
-    let sensitive = Sensitive { prefixes: vec!["/r/secrets/".to_owned()], ..Sensitive::default() };
+/// The copy of a store with this many versions of one Secret.
+fn feeder_of(dir: &Path, versions: u64, sensitive: &Sensitive) -> Feeder {
+    let served = Arc::new(Served::open(&dir.join("sled"), Duration::ZERO).unwrap());
     let (store, zero) = (StoreId::new(), Revision::ZERO);
-    let marks = ErasureMarks::new(&sensitive);
-    let mut feeder = Feeder::new(served.clone(), store, zero, 0, zero, RetentionMarks::default(), marks);
-    let mut prev = None;
-    let events: Vec<_> = (1..=VERSIONS)
+    let marks = ErasureMarks::new(sensitive);
+    let mut feeder = Feeder::new(served, store, zero, 0, zero, RetentionMarks::default(), marks);
+    let mut newest = None;
+    let events: Vec<_> = (1..=versions)
         .map(|revision| {
             let record = Some(Arc::new(Record {
                 key: Key::from(SECRET),
@@ -319,13 +316,26 @@ fn rows_are_erased_in_bounded_steps() {
                 mod_revision: Revision(revision),
                 time_ms: 0,
             }));
-            let prev = std::mem::replace(&mut prev, record.clone());
+            let prev = std::mem::replace(&mut newest, record.clone());
             let (revision, key) = (Revision(revision), Key::from(SECRET));
             Arc::new(Event { revision, key, time_ms: 0, record, prev })
         })
         .collect();
     feeder.feed(&events).unwrap();
-    let mut steps = vec![zero];
+    feeder
+}
+
+const VERSIONS: u64 = 2500;
+
+fn secrets() -> Sensitive {
+    Sensitive { prefixes: vec!["/r/secrets/".to_owned()], ..Sensitive::default() }
+}
+
+#[test]
+fn rows_are_erased_in_bounded_steps() {
+    let dir = scratch();
+    let mut feeder = feeder_of(dir.path(), VERSIONS, &secrets());
+    let mut steps = vec![Revision::ZERO];
     while feeder.erase(&Transform::default(), Revision(VERSIONS)).unwrap() {
         steps.push(feeder.erasure.rows);
         assert_eq!(feeder.erasure.former.through(feeder.erasure.rows).count(), 0);
@@ -333,10 +343,25 @@ fn rows_are_erased_in_bounded_steps() {
     steps.push(feeder.erasure.rows);
     assert_eq!(steps.last(), Some(&Revision(VERSIONS)));
     assert!(steps.windows(2).all(|step| step[0] < step[1] && step[1].0 - step[0].0 <= 1001), "{steps:?}");
-    for row in read::log(&served, store, Revision(1), Revision(VERSIONS)) {
+    for row in read::log(feeder.served(), feeder.store(), Revision(1), Revision(VERSIONS)) {
         let row = row.unwrap();
         assert_eq!(row.is_erased, row.revision < Revision(VERSIONS), "{}", row.revision);
     }
+}
+
+/// A restart in the middle of a compaction finds every event that made a version a former one: `rows` covers the removed ones.
+#[test]
+fn interrupted_compaction_forgets_no_former_version() {
+    let dir = scratch();
+    let mut feeder = feeder_of(dir.path(), VERSIONS, &secrets());
+    assert!(feeder.sweep(Revision(VERSIONS)).unwrap(), "more remains");
+    let swept = feeder.swept;
+    assert!(swept > Revision(1) && swept < Revision(VERSIONS));
+    let loaded = verify::load::<()>(feeder.served(), feeder.store(), &Transform::default(), &secrets());
+    let erasure = loaded.unwrap().unwrap().erasure;
+    assert_eq!(erasure.rows, swept);
+    let marks: Vec<_> = erasure.former.through(Revision(VERSIONS)).collect();
+    assert_eq!(marks, (swept.0 + 1..=VERSIONS).map(Revision).collect::<Vec<_>>());
 }
 
 #[test]

@@ -86,6 +86,18 @@ async fn fed(store: &Embedded<Sum>) {
     }
 }
 
+/// Waits until the versions that were former when the store was opened are erased from all files.
+async fn erased(store: &Embedded<Sum>) {
+    use super::rows;
+    let files = || {
+        let row = store.past.served.get().unwrap().get(rows::META_ERASED).unwrap();
+        row.map_or(0, |row| rows::decode_meta(store.past.store, rows::META_ERASED, &row).unwrap().1)
+    };
+    while files() < store.past.former.floor().0.max(1) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 /// The names in a directory, sorted.
 fn names(dir: &Path) -> Vec<String> {
     use super::files::{Disk, Files};
