@@ -234,7 +234,7 @@ pub(crate) async fn serve(
         let end_reload = CancellationToken::new();
         let _reload_ends = end_reload.clone().drop_guard();
         if config.encryption.encryption_provider_config_automatic_reload {
-            tokio::spawn(encryption::keep_current(encryption, end_reload));
+            tokio::spawn(encryption::keep_current(encryption, store.clone(), end_reload));
         }
 
         let end_nodes = CancellationToken::new();

@@ -1,5 +1,6 @@
 //! The transformer of a server, with the configuration of its file.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,13 +33,39 @@ pub enum EncryptionError {
         /// The problem, without any value of the file.
         problem: String,
     },
+    /// Records need a key that the changed file does not contain.
+    #[error(
+        "the encryption provider configuration {} cannot decrypt {records} objects that the one in use decrypts, for example {key}: \
+         {problem}. Put the missing key back, rewrite the objects, and then remove the key",
+        path.display()
+    )]
+    KeyInUse {
+        /// The file.
+        path: PathBuf,
+        /// The number of these records.
+        records: usize,
+        /// The key of the first one.
+        key: Key,
+        /// Why it cannot be decrypted.
+        problem: String,
+    },
 }
 
 /// Encrypts and decrypts values.
 pub struct Encryption {
     /// `None` without a configuration: nothing is encrypted, and encrypted values are unreadable.
     path: Option<PathBuf>,
-    rules: ArcSwap<Rules>,
+    pub(crate) rules: ArcSwap<RulesInUse>,
+}
+
+/// The rules of a server.
+#[derive(Default)]
+pub(crate) struct RulesInUse {
+    pub(crate) rules: Arc<Rules>,
+    /// Other rules that decrypt what `rules` cannot: those before or after a change, whose values may have been on their way.
+    pub(crate) fallback: Option<Arc<Rules>>,
+    /// A checksum of the file.
+    pub(crate) checksum: u64,
 }
 
 impl std::fmt::Debug for Encryption {
@@ -58,45 +85,46 @@ impl Encryption {
     /// # Errors
     /// The file cannot be read or is not valid.
     pub fn load(path: &Path) -> Result<Self, EncryptionError> {
-        Ok(Encryption { path: Some(path.to_owned()), rules: ArcSwap::from_pointee(read(path)?) })
+        let (rules, checksum) = read(path)?;
+        let rules = RulesInUse { rules, fallback: None, checksum };
+        Ok(Encryption { path: Some(path.to_owned()), rules: ArcSwap::from_pointee(rules) })
     }
 
     /// The file, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
-
-    /// Reads the file again.
-    ///
-    /// # Errors
-    /// The file cannot be read or is not valid. The previous configuration then stays in use.
-    pub fn reload(&self) -> Result<(), EncryptionError> {
-        if let Some(path) = &self.path {
-            self.rules.store(Arc::new(read(path)?));
-        }
-        Ok(())
-    }
 }
 
-fn read(path: &Path) -> Result<Rules, EncryptionError> {
+/// Reads and validates a file. Returns its rules and its checksum.
+pub(crate) fn read(path: &Path) -> Result<(Arc<Rules>, u64), EncryptionError> {
     let text = std::fs::read(path).map_err(|error| EncryptionError::Read { path: path.to_owned(), error })?;
     let rules = config::parse(&text).and_then(|configuration| {
         validate(&configuration)?;
         Rules::new(&configuration)
     });
-    rules.map_err(|problem| EncryptionError::Invalid { path: path.to_owned(), problem })
+    let rules = rules.map_err(|problem| EncryptionError::Invalid { path: path.to_owned(), problem })?;
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    Ok((Arc::new(rules), hasher.finish()))
 }
 
 impl Transformer for Encryption {
     fn encode(&self, key: &Key, value: &Bytes) -> Result<Option<Bytes>, TransformError> {
-        let written = self.rules.load().chain(key).write(key.as_str(), value);
+        let written = self.rules.load().rules.chain(key).write(key.as_str(), value);
         written.map_err(|error| TransformError(error.into()))
     }
 
     fn decode(&self, key: &Key, stored: &Bytes) -> Result<Decoded, TransformError> {
-        match self.rules.load().chain(key).read(key.as_str(), stored) {
-            Ok(Read { value, is_stale }) => Ok(Decoded { value, is_stale }),
-            Err(error) => Err(TransformError(error.into())),
+        let RulesInUse { rules, fallback, .. } = &**self.rules.load();
+        let read = |rules: &Rules| rules.chain(key).read(key.as_str(), stored);
+        let error = match read(rules) {
+            Ok(Read { value, is_stale }) => return Ok(Decoded { value, is_stale }),
+            Err(error) => error,
+        };
+        match fallback.as_deref().map(read) {
+            Some(Ok(Read { value, .. })) => Ok(Decoded { value, is_stale: true }),
+            Some(Err(_)) | None => Err(TransformError(error.into())),
         }
     }
 }

@@ -6,12 +6,14 @@
 //! * [`config`] reads the file, `validate` checks it.
 //! * `provider` has one file for each algorithm. `chain` selects a provider by the prefix of a stored value.
 //! * `rules` assigns the providers to resources. [`resource`] finds the resource of a key.
-//! * [`Encryption`] combines these to a [`Transformer`](orlop_store::Transformer), and reads a changed file again.
+//! * [`Encryption`] combines these to a [`Transformer`](orlop_store::Transformer). `reload` reads a changed file again, and uses it only
+//!   if no object needs a key that it does not contain.
 
 mod chain;
 pub mod config;
 mod encryption;
 mod provider;
+mod reload;
 pub mod resource;
 mod rules;
 mod validate;

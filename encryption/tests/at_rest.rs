@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use orlop_encryption::Encryption;
+use orlop_encryption::{Encryption, EncryptionError};
 use orlop_store::embedded::{Embedded, Options, compact};
-use orlop_store::{CommitError, Expect, Key, Kv, Op, Write, archive};
+use orlop_store::{CommitError, Expect, Key, Kv, Op, Stored, Write, archive};
 
 const MARKER: &str = "marker-of-a-secret";
 const SECRET: &str = "/registry/secrets/default/a";
@@ -168,13 +168,136 @@ async fn changed_configuration_applies_to_the_next_write() {
     let store = open(dir.path(), Some(encryption.clone()));
     put(&store, SECRET, MARKER).await.unwrap();
     std::fs::write(&config, "kind: nothing").unwrap();
-    assert!(encryption.reload().is_err());
+    assert!(encryption.reload(|| store.head()).is_err());
     let record = store.head().get(SECRET).unwrap().clone();
     assert!(!store.is_stale(&record), "the previous configuration stays");
     configure(&config, &[&keys("aescbc", "k", SECRET_1), "identity: {}"]);
-    encryption.reload().unwrap();
+    assert!(encryption.reload(|| store.head()).unwrap());
+    assert!(!encryption.reload(|| store.head()).unwrap(), "it has not changed again");
     assert!(store.is_stale(&record));
     put(&store, SECRET, MARKER).await.unwrap();
     assert!(store.head().get(SECRET).unwrap().stored_bytes().starts_with(b"k8s:enc:aescbc:v1:k:"));
+    store.close().await;
+}
+
+/// The path of an object, of which there are more than a reload checks at a time.
+fn nth(n: usize) -> String {
+    format!("/registry/secrets/default/{n:04}")
+}
+
+#[tokio::test]
+async fn key_in_use_cannot_be_removed_by_a_reload() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config");
+    let (old, new) = (keys("aescbc", "old", SECRET_1), keys("secretbox", "new", SECRET_2));
+    configure(&config, &[&old]);
+    let encryption = Arc::new(Encryption::load(&config).unwrap());
+    let store = open(dir.path(), Some(encryption.clone()));
+    let write = async |from: usize| {
+        let puts = (from..1100).map(|n| {
+            let expect = store
+                .head()
+                .get(&nth(n))
+                .map_or(Expect::Absent, |record| Expect::Revision(record.mod_revision));
+            Write { key: Key::from(nth(n)), expect, op: Op::Put { value: MARKER.into(), view: () } }
+        });
+        store.commit(puts.collect()).await.unwrap();
+    };
+    write(0).await;
+    configure(&config, &[&new, &old]);
+    assert!(encryption.reload(|| store.head()).unwrap());
+    // All but one are rewritten.
+    write(1).await;
+    configure(&config, &[&old]);
+    assert!(matches!(
+        encryption.reload(|| store.head()),
+        Err(EncryptionError::KeyInUse { records: 1099, .. })
+    ));
+    configure(&config, &[&new]);
+    let error = encryption.reload(|| store.head()).unwrap_err();
+    assert!(
+        matches!(&error, EncryptionError::KeyInUse { records: 1, key, .. } if key.as_str() == nth(0)),
+        "{error}"
+    );
+    assert!(!error.to_string().contains(SECRET_1) && !error.to_string().contains(SECRET_2));
+    // The previous rules stay: they read all, and write with the new key.
+    let head = store.head();
+    assert!(store.is_stale(head.get(&nth(0)).unwrap()) && !store.is_stale(head.get(&nth(1)).unwrap()));
+    write(0).await;
+    assert!(encryption.reload(|| store.head()).unwrap());
+    store.close().await;
+    drop(store);
+    let store = open(dir.path(), Some(Arc::new(Encryption::load(&config).unwrap())));
+    assert!(store.head().range("", None).all(|record| record.value == MARKER));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn unreadable_object_does_not_prevent_a_reload() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config");
+    configure(&config, &[&keys("aescbc", "lost", SECRET_1)]);
+    let store = open(dir.path(), Some(Arc::new(Encryption::load(&config).unwrap())));
+    put(&store, SECRET, MARKER).await.unwrap();
+    store.close().await;
+    drop(store);
+    configure(&config, &[&keys("aescbc", "a", SECRET_2), "identity: {}"]);
+    let encryption = Arc::new(Encryption::load(&config).unwrap());
+    let store = open(dir.path(), Some(encryption.clone()));
+    assert!(store.head().get(SECRET).unwrap().unreadable().is_some());
+    configure(&config, &[&keys("aesgcm", "b", SECRET_2), "identity: {}"]);
+    assert!(encryption.reload(|| store.head()).unwrap());
+    store.close().await;
+}
+
+/// A write is encrypted with the previous rules while the new ones are being checked.
+#[tokio::test(flavor = "multi_thread")]
+async fn object_written_during_a_reload_stays_readable() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config");
+    configure(&config, &[&keys("aescbc", "old", SECRET_1)]);
+    let encryption = Arc::new(Encryption::load(&config).unwrap());
+    let store = Arc::new(open(dir.path(), Some(encryption.clone())));
+    configure(&config, &[&keys("aescbc", "new", SECRET_2)]);
+    let mut calls = 0;
+    let (checked, runtime) = (store.clone(), tokio::runtime::Handle::current());
+    let (reloaded, encryption) = tokio::task::spawn_blocking(move || {
+        let head = || {
+            calls += 1;
+            let head = checked.head();
+            if calls == 1 {
+                runtime.block_on(put(&checked, SECRET, MARKER)).unwrap();
+            }
+            head
+        };
+        (encryption.reload(head), encryption)
+    })
+    .await
+    .unwrap();
+    assert!(matches!(reloaded, Err(EncryptionError::KeyInUse { records: 1, .. })));
+    let record = store.head().get(SECRET).unwrap().clone();
+    assert!(!store.is_stale(&record), "the previous rules are back");
+    put(&store, MAP, "map").await.unwrap();
+    let past = store.history(&Key::from(SECRET), 1).await.unwrap();
+    assert!(matches!(past[0].record.as_ref().unwrap().stored, Stored::Transformed(_)));
+    drop(encryption);
+    store.close().await;
+}
+
+/// The limit of the data is one of the memory, which contains both forms.
+#[tokio::test]
+async fn encrypted_objects_count_with_both_forms() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config");
+    configure(&config, &[&keys("aesgcm", "k", SECRET_1)]);
+    let store = open(dir.path(), Some(Arc::new(Encryption::load(&config).unwrap())));
+    for (key, forms) in [(SECRET, 2), (MAP, 1)] {
+        let before = store.data().current;
+        put(&store, key, &"x".repeat(10_000)).await.unwrap();
+        let more = store.data().current - before;
+        assert!((10_000 * forms..10_000 * forms + 200).contains(&more), "{key}: {more}");
+        let record = store.head().get(key).unwrap().clone();
+        assert_eq!(record.size() as u64, more);
+    }
     store.close().await;
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::data_size::{DataLimitReached, DataSize, WriteSize};
+use crate::data_size::{DataLimitReached, DataSize, ValueSize, WriteSize};
 use crate::snapshot::Index;
 use crate::transform::Transform;
 use crate::watch::Hub;
@@ -272,24 +272,10 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
         while open {
             let next = take_group(&mut receiver, &mut group);
             open = !matches!(next, Next::End);
-            if let Next::Rotate(answer) = next {
-                self.carry_out(&mut group);
-                self.rotate(&answer);
-                continue;
-            }
-            if self.published.poisoned().is_none() {
-                match self.durable.wait_for_space() {
-                    Ok(None) => {}
-                    Ok(Some(shortage)) => {
-                        for request in group.drain(..) {
-                            let _ = request.answer.send(Err(full(shortage.clone())));
-                        }
-                        continue;
-                    }
-                    Err(why) => self.published.poison(why),
-                }
-            }
             self.carry_out(&mut group);
+            if let Next::Rotate(answer) = next {
+                self.rotate(&answer);
+            }
         }
         // Requests sent after the close are answered by being dropped.
         receiver.close();
@@ -316,6 +302,18 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
 
     /// Checks, writes, publishes and answers one group, and clears it.
     fn carry_out(&mut self, group: &mut Vec<Request<V>>) {
+        if !group.is_empty() && self.published.poisoned().is_none() {
+            match self.durable.wait_for_space() {
+                Ok(None) => {}
+                Ok(Some(shortage)) => {
+                    for request in group.drain(..) {
+                        let _ = request.answer.send(Err(full(shortage.clone())));
+                    }
+                    return;
+                }
+                Err(why) => self.published.poison(why),
+            }
+        }
         let time_ms = self.clock.now_ms().max(self.last_time_ms);
         let data_before = self.data.bytes();
         let mut events = Vec::new();
@@ -387,10 +385,11 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
         self.check(&writes)?;
         let effects: Vec<_> = writes
             .iter()
-            .map(|write| {
-                let old = self.index.get(&write.key).map(|record| record.value.len());
+            .zip(&stored)
+            .map(|(write, stored)| {
+                let old = self.index.get(&write.key).map(|record| ValueSize::of(record));
                 let new = match &write.op {
-                    Op::Put { value, .. } => Some(value.len()),
+                    Op::Put { value, .. } => Some(ValueSize::new(value.len(), stored)),
                     Op::Delete => None,
                 };
                 (&write.key, old, new)
@@ -536,3 +535,6 @@ pub(crate) fn check_sizes<V>(writes: &[Write<V>], max_value: usize) -> Result<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

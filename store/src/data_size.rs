@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::Key;
+use crate::{Key, Record, Stored};
 
 /// An update may grow by this many bytes at the limit: a deletion adds its time and its grace period to an object, and must be
 /// possible.
 const SLACK: u64 = 256;
 
-/// The bytes of the keys and values of records.
+/// The bytes of the keys and values of records in memory. A value that is encrypted on the disk counts with both forms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataBytes {
     /// Of all current records.
@@ -44,8 +44,35 @@ pub(crate) struct DataLimitReached {
     pub(crate) limit: u64,
 }
 
+/// The size of a value in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ValueSize {
+    value: usize,
+    /// Its stored form, if that is in memory beside it.
+    apart: usize,
+}
+
+impl ValueSize {
+    pub(crate) fn new(value: usize, stored: &Stored) -> Self {
+        ValueSize { value, apart: stored.apart() }
+    }
+
+    pub(crate) fn of<V>(record: &Record<V>) -> Self {
+        ValueSize::new(record.value.len(), &record.stored)
+    }
+
+    /// The bytes on the disk.
+    pub(crate) fn on_disk(self) -> usize {
+        if self.apart > 0 { self.apart } else { self.value }
+    }
+
+    fn in_memory(self) -> usize {
+        self.value + self.apart
+    }
+}
+
 /// The size of a write's key and of its current and its new value.
-pub(crate) type WriteSize<'w> = (&'w Key, Option<usize>, Option<usize>);
+pub(crate) type WriteSize<'w> = (&'w Key, Option<ValueSize>, Option<ValueSize>);
 
 /// Counts the data, and decides which commits fit.
 #[derive(Debug)]
@@ -86,12 +113,17 @@ impl DataSize {
 
     /// Counts a commit, unless it grows the data beyond the limit.
     pub(crate) fn admit(&mut self, writes: &[WriteSize<'_>]) -> Result<(), DataLimitReached> {
-        let size =
-            |key: &Key, value: &Option<usize>| value.map_or(0, |value| (key.as_str().len() + value) as u64);
+        let size = |key: &Key, value: &Option<ValueSize>, of: fn(ValueSize) -> usize| {
+            value.map_or(0, |value| (key.as_str().len() + of(value)) as u64)
+        };
         let (mut before, mut after) = (0, 0);
+        // An object that is encrypted grows by what its value grows.
+        let (mut shorter, mut longer) = (0, 0);
         for (key, old, new) in writes {
-            before += size(key, old);
-            after += size(key, new);
+            before += size(key, old, ValueSize::in_memory);
+            after += size(key, new, ValueSize::in_memory);
+            shorter += size(key, old, ValueSize::on_disk);
+            longer += size(key, new, ValueSize::on_disk);
         }
         let needed = (self.bytes + after).saturating_sub(before);
         let slack = SLACK * writes.iter().filter(|(_, old, _)| old.is_some()).count() as u64;
@@ -99,7 +131,7 @@ impl DataSize {
             self.shed_first.iter().any(|prefix| key.as_str().starts_with(prefix.as_str()))
         };
         let limit = if writes.iter().all(is_shed) { self.sheds_at() } else { self.limit };
-        if needed > limit && after > before + slack {
+        if needed > limit && longer > shorter + slack {
             return Err(DataLimitReached { needed, limit });
         }
         self.published.replaced.fetch_add(before, Ordering::Relaxed);
@@ -140,6 +172,10 @@ impl DataSize {
 mod tests {
     use super::*;
 
+    fn plain(value: Option<usize>) -> Option<ValueSize> {
+        value.map(|value| ValueSize::new(value, &Stored::Plain))
+    }
+
     #[test]
     fn growth_beyond_the_limit_is_refused() {
         let (key, event) = (Key::new("/r/c/a"), Key::new("/r/e/a"));
@@ -158,6 +194,8 @@ mod tests {
             ("delete", vec![(&key, Some(6_000), None)], true, 10_200),
             ("create again", vec![(&key, None, Some(94))], true, 10_300),
         ] {
+            let writes: Vec<_> =
+                writes.into_iter().map(|(key, old, new)| (key, plain(old), plain(new))).collect();
             assert_eq!((size.admit(&writes).is_ok(), size.bytes()), (wanted, bytes), "{name}");
         }
         let replaced = 10 + 10 + 100 + 6_000 + 4 * key_size as u64;
@@ -165,9 +203,29 @@ mod tests {
     }
 
     #[test]
+    fn encrypted_value_counts_with_both_forms() {
+        let key = Key::new("/r/c/a");
+        let encrypted = |value: usize| {
+            let stored = Stored::Transformed(vec![0; value + 50].into());
+            Some(ValueSize::new(value, &stored))
+        };
+        let mut size = DataSize::new(0, 2_000, Vec::new());
+        for (name, old, new, wanted, bytes) in [
+            ("both forms do not fit", None, encrypted(1_000), false, 0),
+            ("both fit", None, encrypted(900), true, 6 + 900 + 950),
+            ("an update that grows little", encrypted(900), encrypted(1_156), true, 6 + 1_156 + 1_206),
+            ("one that grows", encrypted(1_156), encrypted(1_413), false, 6 + 1_156 + 1_206),
+            ("the same without encryption", encrypted(1_156), plain(Some(1_156)), true, 6 + 1_156),
+        ] {
+            assert_eq!((size.admit(&[(&key, old, new)]).is_ok(), size.bytes()), (wanted, bytes), "{name}");
+        }
+        assert_eq!(encrypted(7).map(ValueSize::on_disk), Some(57));
+    }
+
+    #[test]
     fn zero_is_no_limit() {
         let key = Key::new("/r/c/a");
         let mut size = DataSize::new(1 << 50, 0, Vec::new());
-        assert_eq!(size.admit(&[(&key, None, Some(1 << 40))]), Ok(()));
+        assert_eq!(size.admit(&[(&key, None, plain(Some(1 << 40)))]), Ok(()));
     }
 }

@@ -125,7 +125,7 @@ pub trait Kv<V: View>: Send + Sync {
 }
 
 impl<V> Event<V> {
-    /// The size of the key and of both values in bytes.
+    /// The size of the key and of both values in memory, in bytes.
     pub fn size(&self) -> usize {
         let of = |record: &Option<Arc<Record<V>>>| record.as_ref().map_or(0, |record| record.size());
         self.key.as_str().len() + of(&self.record) + of(&self.prev)
@@ -133,8 +133,8 @@ impl<V> Event<V> {
 }
 
 impl<V> Record<V> {
-    /// The size of key and value in bytes.
+    /// The size of key and value in memory, in bytes. With encryption, the stored form is in memory beside the value and counts too.
     pub fn size(&self) -> usize {
-        self.key.as_str().len() + self.value.len()
+        self.key.as_str().len() + self.value.len() + self.stored_apart()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::clock::{Clock, SystemClock};
 use crate::commit::check_sizes;
-use crate::data_size::{DataBytes, DataLimitReached, DataSize};
+use crate::data_size::{DataBytes, DataLimitReached, DataSize, ValueSize};
 use crate::embedded::{Retention, RetentionMarks, Sensitive};
 use crate::future::BoxFuture;
 use crate::guard;
@@ -104,7 +104,7 @@ impl<V: View> Memory<V> {
         let mut guard = self.shared.lock();
         let state = &mut *guard;
         let now_ms = self.options.clock.now_ms().max(state.time_ms);
-        if let Some(floor) = state.former.remove(now_ms, &state.records, &mut state.events) {
+        if let Some(floor) = state.former.remove(now_ms, &mut state.events) {
             self.hub.forget(floor, |topic| state.former.sensitive().touches(topic));
         }
         guard
@@ -157,7 +157,7 @@ impl<V: View> Memory<V> {
             };
             events.push(Arc::new(Event { revision, key, time_ms, record, prev }));
         }
-        let size = |record: &Option<Arc<Record<V>>>| record.as_ref().map(|record| record.value.len());
+        let size = |record: &Option<Arc<Record<V>>>| record.as_ref().map(|record| ValueSize::of(record));
         let sizes: Vec<_> =
             events.iter().map(|event| (&event.key, size(&event.prev), size(&event.record))).collect();
         let too_large = |DataLimitReached { needed, limit }| CommitError::DataLimit { needed, limit };

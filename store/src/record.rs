@@ -46,6 +46,16 @@ impl<V> Record<V> {
         }
     }
 
+    /// The bytes of the stored form that are in memory beside the value.
+    pub(crate) fn stored_apart(&self) -> usize {
+        self.stored.apart()
+    }
+
+    /// The bytes of the key and the stored form of the value.
+    pub(crate) fn size_on_disk(&self) -> usize {
+        self.key.as_str().len() + self.stored_bytes().len()
+    }
+
     /// Whether the value is the one that was written.
     pub fn is_whole(&self) -> bool {
         match &self.stored {

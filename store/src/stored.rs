@@ -34,6 +34,16 @@ pub enum Stored {
     Erased,
 }
 
+impl Stored {
+    /// The bytes that are in memory beside the value.
+    pub(crate) fn apart(&self) -> usize {
+        match self {
+            Stored::Plain | Stored::Erased => 0,
+            Stored::Transformed(bytes) | Stored::Unreadable { bytes, .. } => bytes.len(),
+        }
+    }
+}
+
 /// The reason for a value that is erased.
 pub(crate) static ERASED: LazyLock<TransformError> =
     LazyLock::new(|| "former versions of this object are not retained".into());

@@ -1,6 +1,7 @@
 //! Transforms values between memory and disk, for encryption at rest: records in memory contain the values, and every file contains
 //! their stored form.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -84,5 +85,69 @@ impl Transform {
         let Some(transformer) = &self.0 else { return false };
         let read = transformer.decode(&record.key, record.stored_bytes());
         read.map_or(true, |read| read.is_stale)
+    }
+}
+
+/// The records of a topic whose values cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable<'r> {
+    pub(crate) count: usize,
+    /// The first one, and the reason.
+    pub(crate) first: (&'r Key, &'r TransformError),
+}
+
+/// The unreadable records by topic.
+pub(crate) fn unreadable<'r, V: 'r>(
+    records: impl Iterator<Item = &'r Arc<Record<V>>>,
+) -> BTreeMap<&'r str, Unreadable<'r>> {
+    let mut topics = BTreeMap::new();
+    for record in records {
+        if let Stored::Unreadable { why, .. } = &record.stored {
+            let first = (&record.key, why);
+            topics.entry(record.key.topic()).or_insert(Unreadable { count: 0, first }).count += 1;
+        }
+    }
+    topics
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads only values that do not start with `?`.
+    struct Known;
+
+    impl Transformer for Known {
+        fn encode(&self, _: &Key, _: &Bytes) -> Result<Option<Bytes>, TransformError> {
+            Ok(None)
+        }
+
+        fn decode(&self, _: &Key, stored: &Bytes) -> Result<Decoded, TransformError> {
+            if stored.starts_with(b"?") {
+                return Err("no key".into());
+            }
+            Ok(Decoded { value: None, is_stale: false })
+        }
+    }
+
+    #[test]
+    fn unreadable_records_are_counted_by_topic() {
+        let transform = Transform(Some(Arc::new(Known)));
+        let record = |key: &str, stored: &'static str| {
+            Arc::new(transform.record::<()>(Key::from(key), stored.into(), Revision(1), Revision(1), 0))
+        };
+        let records = [
+            record("/r/maps/a", "value"),
+            record("/r/maps/b", "?"),
+            record("/r/secrets/a", "?"),
+            record("/r/secrets/b", "value"),
+            record("/r/secrets/c", "?"),
+            record("/r/volumes/a", "value"),
+        ];
+        let found = unreadable(records.iter());
+        let found: Vec<_> =
+            found.iter().map(|(topic, found)| (*topic, found.count, found.first.0.as_str())).collect();
+        assert_eq!(found, [("/r/maps/", 1, "/r/maps/b"), ("/r/secrets/", 2, "/r/secrets/a")]);
+        assert_eq!(records[1].size(), "/r/maps/b".len() + 1, "the stored form is in memory");
     }
 }

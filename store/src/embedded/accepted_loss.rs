@@ -14,6 +14,7 @@ use super::lock::Lock;
 use super::loss_record::{self, AcceptedLoss, Stage};
 use super::paths::{RESTORE, StorePaths};
 use super::recover::{Recovered, recover_with};
+use super::snapshot::ReadBack;
 use super::{Options, journal, scan, snapshot};
 use crate::snapshot::Index;
 use crate::transform::Transform;
@@ -53,7 +54,7 @@ pub fn accept_loss(dir: impl AsRef<Path>, options: &Options) -> Result<AcceptedL
     let continues = Revision(acknowledged.max(kept).0 + LEAP);
     let loss = AcceptedLoss { kept, acknowledged, continues };
     loss_record::write(files, dir, store, loss, Stage::Pending)?;
-    snapshot::write(files, &paths.snapshots, store, continues, time_ms, &index)
+    snapshot::write(files, &paths.snapshots, store, (continues, time_ms), &index, ReadBack::Skip)
         .map_err(paths.io("write a snapshot to", &paths.snapshots))?;
     journal::create_segment(files, &paths.journal, store, continues.next(), 0)
         .map_err(paths.io("create a segment in", &paths.journal))?;

@@ -81,7 +81,7 @@ impl<V> Backlog<V> {
 
     pub(crate) fn push(&self, events: &[Arc<Event<V>>]) {
         let mut state = self.lock();
-        state.bytes += events.iter().map(|event| size(event)).sum::<usize>();
+        state.bytes += events.iter().map(|event| size_in_memory(event)).sum::<usize>();
         state.queue.extend(events.iter().cloned());
         let first = state.since.is_none();
         if first {
@@ -130,7 +130,7 @@ impl<V> Backlog<V> {
     pub(crate) fn done(&self, events: &[Arc<Event<V>>]) {
         let Some(last) = events.last() else { return };
         let mut state = self.lock();
-        state.bytes -= events.iter().map(|event| size(event)).sum::<usize>();
+        state.bytes -= events.iter().map(|event| size_in_memory(event)).sum::<usize>();
         state.queue.drain(..events.len());
         state.floor = last.revision;
         state.since = (!state.queue.is_empty()).then(Instant::now);
@@ -168,11 +168,6 @@ impl<V> Backlog<V> {
         let mut state = self.lock();
         self.work.wait_while_for(&mut state, |state| !state.closing, timeout);
         state.closing
-    }
-
-    /// Blocks until the backlog is closed.
-    pub(crate) fn wait_for_close(&self) {
-        self.work.wait_while(&mut self.lock(), |state| !state.closing);
     }
 
     /// The bytes of the queued events.
@@ -222,4 +217,9 @@ pub(crate) fn size_of(key: &Key, value: Option<&[u8]>) -> usize {
 
 pub(super) fn size<V>(event: &Event<V>) -> usize {
     size_of(&event.key, event.record.as_ref().map(|record| &**record.stored_bytes()))
+}
+
+/// The number of bytes of an event in the backlog.
+fn size_in_memory<V>(event: &Event<V>) -> usize {
+    64 + event.record.as_ref().map_or(event.key.as_str().len(), |record| record.size())
 }

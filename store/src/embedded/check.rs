@@ -270,14 +270,12 @@ impl Check<'_> {
             let path = snapshot::path_of(&self.paths.snapshots, *revision);
             let name = self.name(&path);
             let files = &*self.options.options.files;
-            match snapshot::read::<()>(files, &self.paths.snapshots, store, *revision, &Transform::default())
-            {
-                Ok(Ok(saved)) => {
-                    self.fine(&name, format!("{} records at revision {revision}", saved.index.len()));
+            match snapshot::verify(files, &path, store, *revision) {
+                Ok(records) => {
+                    self.fine(&name, format!("{records} records at revision {revision}"));
                     usable |= scan.is_some_and(|scan| revision.next() >= scan.first());
                 }
-                Ok(Err(why)) => self.bad(&name, why),
-                Err(error) => self.bad(&name, error_chain(&error)),
+                Err(why) => self.bad(&name, why),
             }
         }
         usable

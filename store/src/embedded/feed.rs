@@ -70,6 +70,12 @@ impl Feeder {
         self.served.as_ref().expect("nothing is fed while the copy is being reopened")
     }
 
+    /// The store of the copy.
+    #[cfg(test)]
+    pub(crate) fn store(&self) -> StoreId {
+        self.store
+    }
+
     /// Whether there is a copy; there is none while it is being reopened.
     pub(crate) fn has_copy(&self) -> bool {
         self.served.is_some()
@@ -130,7 +136,7 @@ impl Feeder {
         self.time_ms = last.time_ms;
         for event in events {
             self.marks.push(event.revision, event.time_ms, size(event));
-            if event.prev.is_some() && self.erasure.sensitive.contains(event.key.as_str()) {
+            if self.erasure.sensitive.makes_former(event) {
                 self.erasure.former.push(event.revision, event.time_ms);
             }
         }
@@ -158,26 +164,27 @@ impl Feeder {
         changes.insert(rows::META_ERASED, rows::encode_meta(self.store, rows::META_ERASED, rows.0, files.0));
     }
 
-    /// Erases the versions that the events up to a revision replaced or deleted. Their bytes stay in sled's file until the copy is
-    /// replaced.
-    pub(crate) fn erase(&mut self, transform: &Transform, through: Revision) -> Result<(), ServedError> {
+    /// Erases some of the versions that the events up to a revision made former ones. Returns true when more may remain. Their
+    /// bytes stay in sled's file until the copy is replaced.
+    pub(crate) fn erase(&mut self, transform: &Transform, through: Revision) -> Result<bool, ServedError> {
         let mut changes = Changes::default();
-        let mut rows = 0;
-        let events: Vec<Revision> = self.erasure.former.through(through).collect();
-        for revision in events {
+        let (mut rows, mut reached) = (0, through);
+        // An event counts as a row because it is read, whether there is something to erase or not.
+        for (nth, revision) in self.erasure.former.through(through).enumerate() {
+            if rows + nth >= SWEEP_ROWS {
+                reached = Revision(revision.0 - 1);
+                break;
+            }
             let Some(event) = read::log_row(self.served(), self.store, revision)? else { continue };
             let Some(replaced) = event.replaced() else { continue };
             let Some(row) = read::log_row(self.served(), self.store, replaced)? else { continue };
             rows += self.erase_row(transform, &mut changes, row)?;
-            if rows >= SWEEP_ROWS {
-                rows = 0;
-                self.served().apply(std::mem::take(&mut changes))?;
-            }
         }
-        self.erasure.rows = self.erasure.rows.max(through);
-        self.erasure.former.forget(through);
+        self.erasure.rows = self.erasure.rows.max(reached);
         self.set_erased(&mut changes);
-        self.served().apply(changes)
+        self.served().apply(changes)?;
+        self.erasure.former.forget(reached);
+        Ok(reached < through)
     }
 
     /// Replaces the value of an event by its redacted form. Returns the number of rows; 0 if it has no value.
@@ -241,6 +248,11 @@ impl Feeder {
             }
         }
         self.set_compacted(&mut changes, oldest, swept);
+        // The next open does not find these events any more, and must erase the versions from the other files.
+        if let Some(newest) = self.erasure.former.newest_through(swept).filter(|at| *at > self.erasure.rows) {
+            self.erasure.rows = newest;
+            self.set_erased(&mut changes);
+        }
         self.served().apply(changes)?;
         self.swept = swept;
         self.marks.forget(swept);

@@ -26,6 +26,12 @@ pub trait Files: Send + Sync + 'static {
         Ok(whole.map(|bytes| Box::new(io::Cursor::new(bytes)) as Box<dyn io::Read>))
     }
 
+    /// A reader like [`reader`](Self::reader) for a file that is synced: it reads what the disk has, not what is still in memory,
+    /// as far as the file system can.
+    fn reader_from_disk(&self, path: &Path) -> io::Result<Option<Box<dyn io::Read>>> {
+        self.reader(path)
+    }
+
     /// Creates a file, or truncates an existing one.
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>>;
 
@@ -103,6 +109,17 @@ impl Files for Disk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn reader_from_disk(&self, path: &Path) -> io::Result<Option<Box<dyn io::Read>>> {
+        let file = match fs::File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // Drops the cached pages, which are clean after a sync. A file system without a cache may refuse.
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+        Ok(Some(Box::new(file)))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {

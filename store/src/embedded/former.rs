@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::sensitive::Sensitive;
+use parking_lot::Mutex;
+
+use super::sensitive::{FormerMarks, Sensitive};
 use crate::commit::Head;
 use crate::{Event, Key, ReadError, Record, Revision, View};
 
@@ -14,19 +16,45 @@ use crate::{Event, Key, ReadError, Record, Revision, View};
 pub(crate) struct FormerVersions {
     pub(crate) sensitive: Sensitive,
     floor: AtomicU64,
+    /// The events after `floor` that made versions former ones, from the committer: they are hidden in time even while the served
+    /// copy cannot be fed.
+    due: Mutex<FormerMarks>,
 }
 
 impl FormerVersions {
-    pub(crate) fn new(sensitive: Sensitive, floor: Revision) -> Self {
-        FormerVersions { sensitive, floor: AtomicU64::new(floor.0) }
+    /// Starts with a floor, and the known events.
+    pub(crate) fn new(sensitive: Sensitive, floor: Revision, mut due: FormerMarks) -> Self {
+        due.forget(floor);
+        FormerVersions { sensitive, floor: AtomicU64::new(floor.0), due: Mutex::new(due) }
     }
 
     pub(crate) fn floor(&self) -> Revision {
         Revision(self.floor.load(Ordering::SeqCst))
     }
 
-    pub(crate) fn raise(&self, floor: Revision) {
+    /// Notes new events.
+    pub(crate) fn note<V>(&self, events: &[Arc<Event<V>>]) {
+        if self.sensitive.prefixes.is_empty() {
+            return;
+        }
+        let mut due = self.due.lock();
+        for event in events.iter().filter(|event| self.sensitive.makes_former(event)) {
+            due.push(event.revision, event.time_ms);
+        }
+    }
+
+    /// Whether versions will have to be hidden.
+    pub(crate) fn has_due(&self) -> bool {
+        !self.due.lock().is_empty()
+    }
+
+    /// Raises the floor to the newest event that is old enough. Returns the new floor if there is one.
+    pub(crate) fn advance(&self, now_ms: i64) -> Option<Revision> {
+        let mut due = self.due.lock();
+        let floor = due.target(now_ms, self.sensitive.age_ms())?;
+        due.forget(floor);
         self.floor.fetch_max(floor.0, Ordering::SeqCst);
+        Some(floor)
     }
 
     /// Whether the state below a prefix at a revision, and the events after it, are readable.

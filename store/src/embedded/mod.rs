@@ -86,6 +86,7 @@ use self::write_admission::WriteAdmission;
 use crate::commit::{self, AppendError, Durable, Head, Published, Queue, Shortage, WriteOptions};
 use crate::data_size::{DataBytes, DataSize, PublishedDataBytes, WriteSize};
 use crate::future::BoxFuture;
+use crate::transform::{Unreadable, unreadable};
 use crate::watch::Hub;
 use crate::{
     Clock, CommitError, Committed, Event, Guard, Key, Kv, OpenError, ReadError, Record, Revision, Snapshot,
@@ -133,7 +134,10 @@ impl<V: View> Embedded<V> {
         tracing::info!(
             path = %dir.display(), %store, revision = %head, %oldest, records = index.len(), "the store is open"
         );
-        // Versions that were hidden before a restart stay hidden.
+        for (topic, Unreadable { count, first: (key, why) }) in unreadable(index.values()) {
+            tracing::error!(%topic, records = count, %key, %why, "records cannot be read; add the missing key to the encryption configuration");
+        }
+        // Nothing that is hidden becomes readable by a restart.
         let now_ms = options.clock.now_ms().max(time_ms);
         let due = feeder.erasure.former.target(now_ms, options.sensitive.age_ms());
         let floor = feeder.erasure.rows.max(due.unwrap_or_default());
@@ -147,7 +151,7 @@ impl<V: View> Embedded<V> {
             oldest: AtomicU64::new(oldest.0),
             memory: options.memory.clone(),
             transform: options.transform(),
-            former: FormerVersions::new(options.sensitive.clone(), floor),
+            former: FormerVersions::new(options.sensitive.clone(), floor, feeder.erasure.former.clone()),
             log_reads: Arc::new(Semaphore::new(LOG_READS)),
         });
         let (sender, progress) = watch::channel(Progress { swept: feeder.swept, ..Progress::default() });
@@ -256,6 +260,7 @@ impl<V: View> Durable<V> for Pipe<V> {
     }
 
     fn durable(&mut self, events: &[Arc<Event<V>>]) {
+        self.past.former.note(events);
         self.past.backlog.push(events);
     }
 

@@ -12,7 +12,7 @@ use super::lock::Lock;
 use super::recover::{Recovered, recover};
 use super::shrink::Shrink;
 use super::sled::ServedError;
-use super::snapshot::{self, Encoder};
+use super::snapshot::{self, Encoder, ReadBack};
 use super::write_admission::{self, WriteAdmission};
 use super::{Options, identity, space};
 use crate::{Key, OpenError, Revision};
@@ -33,7 +33,8 @@ pub(crate) fn make(
     let store = StoreId::new();
     if revision > Revision::ZERO {
         let snapshots = dir.join("snapshot");
-        snapshot::write_file(&**files, &snapshots, store, revision, time_ms, count, records)
+        let at = (revision, time_ms);
+        snapshot::write_file(&**files, &snapshots, store, at, count, ReadBack::Skip, records)
             .map_err(io("write a snapshot in"))?;
     }
     Journal::create_from(files.clone(), dir.join("journal"), store, 0, revision.next())?;
@@ -88,7 +89,8 @@ pub fn compact(dir: &Path, options: &Options) -> Result<Compacted, OpenError> {
     if head > Revision::ZERO && snapshots.last() != Some(&head) {
         let time_ms = options.clock.now_ms();
         let snapshot_dir = dir.join("snapshot");
-        snapshot::write(&*options.files, &snapshot_dir, store, head, time_ms, &index)
+        let at = (head, time_ms);
+        snapshot::write(&*options.files, &snapshot_dir, store, at, &index, ReadBack::Skip)
             .map_err(io("write a snapshot in"))?;
         snapshots.push(head);
         while snapshots.len() > super::snapshots::SNAPSHOTS {
@@ -114,6 +116,8 @@ pub fn compact(dir: &Path, options: &Options) -> Result<Compacted, OpenError> {
 /// Erases the former versions of one key from all files of a store that is not open. A current version stays. Returns the number of
 /// versions that were in the log.
 ///
+/// Needs no transformer: without one, nothing remains of an encrypted version but its key and its times.
+///
 /// # Errors
 /// As [`Embedded::open`](super::Embedded::open).
 pub fn purge(dir: &Path, key: &Key, options: &Options) -> Result<usize, OpenError> {
@@ -129,7 +133,7 @@ pub fn purge(dir: &Path, key: &Key, options: &Options) -> Result<usize, OpenErro
     let lock = Lock::take(dir, options.lock_wait)?;
     WriteAdmission::new(dir, options).before_opening();
     let recovered: Recovered<()> = recover(dir, options)?;
-    let Recovered { store, mut journal, mut feeder, head, index, oldest, snapshots, .. } = recovered;
+    let Recovered { store, mut journal, mut feeder, head, index, oldest, .. } = recovered;
     if head == Revision::ZERO {
         return Ok(0);
     }
@@ -139,19 +143,19 @@ pub fn purge(dir: &Path, key: &Key, options: &Options) -> Result<usize, OpenErro
     journal.rotate().map_err(|refused| io("start a journal segment in")(refused.into()))?;
     let snapshot_dir = dir.join("snapshot");
     let time_ms = options.clock.now_ms();
-    snapshot::write(&*options.files, &snapshot_dir, store, head, time_ms, &index)
+    let files = &*options.files;
+    snapshot::write(files, &snapshot_dir, store, (head, time_ms), &index, ReadBack::Require)
         .map_err(io("write a snapshot in"))?;
-    erase::verify(options, &snapshot_dir, store, head)
-        .map_err(|what| OpenError::Damaged { path: snapshot_dir.clone(), what })?;
-    for old in snapshots.into_iter().filter(|revision| *revision != head) {
-        let old = snapshot::path_of(&snapshot_dir, old);
-        options.files.remove(&old).map_err(io("remove an old snapshot in"))?;
-    }
-    options.files.sync_dir(&snapshot_dir).map_err(io("sync"))?;
+    erase::remove_snapshots(files, &snapshot_dir, head).map_err(io("remove old snapshots in"))?;
     let segments = journal.segments();
-    segments.remove_through(&*options.files, head).map_err(io("remove old segments in"))?;
-    erase::remove_broken(options, dir, &snapshot_dir).map_err(io("remove damaged files in"))?;
+    segments.remove_through(files, head).map_err(io("remove old segments in"))?;
+    erase::remove_segments(files, &dir.join("journal"), head).map_err(io("remove old segments in"))?;
+    erase::remove_set_aside(files, dir).map_err(io("remove damaged files in"))?;
     renew(dir, options, &feeder, store, oldest).map_err(served)?;
+    if erase::has_old_copy(dir) {
+        let error = std::io::Error::other("the log names the directory that could not be removed; remove it");
+        return Err(io("remove the old served copy in")(error));
+    }
     drop((journal, feeder));
     drop(lock);
     Ok(erased)

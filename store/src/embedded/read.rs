@@ -404,7 +404,11 @@ impl<V: View> Past<V> {
 
 /// The bytes of an event's values.
 fn values<V>(event: &Event<V>) -> usize {
-    [&event.record, &event.prev].into_iter().flatten().map(|record| record.value.len()).sum()
+    let sizes = [&event.record, &event.prev]
+        .into_iter()
+        .flatten()
+        .map(|record| record.value.len() + record.stored_apart());
+    sizes.sum()
 }
 
 /// The records at an old revision of the keys that have changed since.

@@ -1,7 +1,7 @@
 //! The fallback of recovery: a new served copy from a snapshot and the journal after it.
 //!
-//! Everything that is needed is read before any file is moved. The old copy is never deleted; it is renamed,
-//! and the log reports it.
+//! Everything that is needed is read before any file is moved. The old copy is renamed, and the log reports
+//! it; only an erasure of former versions deletes it (`erase`), at the earliest after its interval.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use super::paths::RESTORE;
 use super::recover::{Opening, Recovered, RecoveryError, Replay};
 use super::retention::RetentionMarks;
 use super::rows::{self, CurrentRow};
+use super::sensitive::Sensitive;
 use super::sled::{Changes, Served, ServedError};
 use super::snapshot::{self, Saved};
 use crate::snapshot::Index;
@@ -20,6 +21,27 @@ use crate::{OpenError, Revision, View};
 
 /// The name prefix of an unusable served copy; the time follows.
 pub(super) const ASIDE: &str = "sled.broken-";
+/// The format of that time, in UTC.
+const ASIDE_TIME: &str = "%Y%m%dT%H%M%S.%6fZ";
+
+/// When a served copy was set aside, from its name, in milliseconds since the epoch and rounded down to a second.
+pub(super) fn set_aside_ms(name: &str) -> Option<i64> {
+    let (seconds, _) = name.strip_prefix(ASIDE)?.split_once('.')?;
+    let time = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%S", seconds).ok()?;
+    Some(time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
+}
+
+/// What happens to a copy that was set aside.
+fn what_next(sensitive: &Sensitive) -> String {
+    if sensitive.prefixes.is_empty() {
+        return "Delete the old copy when it is of no interest".to_owned();
+    }
+    let minutes = sensitive.erase_every.as_secs().div_ceil(60);
+    format!(
+        "The store deletes the old copy after {minutes} minutes, because it may contain former versions of sensitive \
+         objects; move it to another directory if you want to examine it"
+    )
+}
 
 impl Opening<'_> {
     /// Rebuilds the copy from the newest usable snapshot and the journal after it.
@@ -43,7 +65,7 @@ impl Opening<'_> {
                 aside = %aside.display(),
                 from = %base.revision,
                 "the served copy cannot be used; it is set aside and rebuilt from snapshot and journal. \
-                 No acknowledged write is lost; delete the old copy when it is of no interest"
+                 No acknowledged write is lost. {}", what_next(&self.options.sensitive)
             );
         } else {
             tracing::info!(from = %base.revision, "building the served copy from snapshot and journal");
@@ -137,7 +159,8 @@ impl Opening<'_> {
 
     fn set_aside(&self) -> Result<std::path::PathBuf, OpenError> {
         // Precise enough that names sort by time; the older copies are removed.
-        let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S.%6fZ").to_string();
+        let now = jiff::Timestamp::from_millisecond(self.options.clock.now_ms()).unwrap_or_default();
+        let time = now.strftime(ASIDE_TIME).to_string();
         let mut aside = self.paths.root.join(format!("{ASIDE}{time}"));
         let mut nth = 1;
         while aside.exists() {
@@ -178,4 +201,24 @@ fn restore<V>(feeder: &Feeder, store: StoreId, saved: &Saved<V>) -> Result<(), S
         feeder.set_applied(&mut changes, saved.revision, saved.time_ms);
     }
     feeder.served().apply(changes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_of_a_copy_that_was_set_aside_has_its_time() {
+        let time = jiff::Timestamp::from_millisecond(1_700_000_000_123).unwrap_or_default();
+        let name = format!("{ASIDE}{}", time.strftime(ASIDE_TIME));
+        for (name, want) in [
+            (&*name, Some(1_700_000_000_000)),
+            (&format!("{name}-2"), Some(1_700_000_000_000)),
+            ("sled.broken-1", None),
+            ("sled.broken-20231114T999999.000000Z", None),
+            ("sled", None),
+        ] {
+            assert_eq!(set_aside_ms(name), want, "{name}");
+        }
+    }
 }

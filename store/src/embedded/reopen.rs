@@ -14,13 +14,11 @@ use super::guard::guarded;
 use super::paths::StorePaths;
 use super::retention::RetentionMarks;
 use super::sled::{Served, ServedError};
-use super::upkeep::Upkeep;
+use super::upkeep::{HIDE_EVERY, Upkeep};
 use super::{loss_record, scan, sled_dir, space, verify};
 use crate::transform::Transform;
 use crate::{Event, Key, OpenError, Revision, View};
 
-/// How often the free space is checked meanwhile.
-const AGAIN: Duration = Duration::from_secs(1);
 /// How long running reads may take to release the copy.
 const READS: Duration = Duration::from_secs(10);
 /// How often the journal must look damaged before the damage counts, because it is being written.
@@ -54,7 +52,9 @@ impl<V: View> Upkeep<V> {
                     }
                 }
             }
-            if self.past.backlog.closes_within(AGAIN) {
+            // The free space is checked as often.
+            self.hide_former_versions();
+            if self.past.backlog.closes_within(HIDE_EVERY) {
                 return Ok(false);
             }
         }

@@ -21,6 +21,10 @@ impl<V: View> Upkeep<V> {
         };
         if last || self.past.backlog.bytes() > self.options.backlog_bytes / 2 {
             rounds.look_at = Some(Instant::now() + LOOK_AFTER);
+            drop(shrinking);
+            if !last {
+                self.copy_was_abandoned(rounds, true);
+            }
             return Ok(());
         }
         match shrinking.step(&self.feeder) {
@@ -32,6 +36,7 @@ impl<V: View> Upkeep<V> {
             Err(error) => {
                 drop(shrinking);
                 self.shrinks_later(rounds, &error);
+                self.copy_was_abandoned(rounds, false);
                 return Ok(());
             }
         }
@@ -60,12 +65,17 @@ impl<V: View> Upkeep<V> {
             Err(error) => {
                 self.feeder.erasure.files = erased;
                 self.shrinks_later(rounds, &error);
+                self.copy_was_abandoned(rounds, false);
             }
         }
         Ok(())
     }
 
     fn begin_shrinking(&mut self, rounds: &mut Rounds) {
+        // A row that is rewritten after it was copied would remain in the copy.
+        if rounds.erasure.rewrites_rows() {
+            return;
+        }
         let now = Instant::now();
         let is_old = rounds.fed_at > rounds.renewed_at
             && rounds.renewed_at.elapsed() >= self.options.renew_every
@@ -98,7 +108,7 @@ impl<V: View> Upkeep<V> {
         if !is_old && !shrink::is_worth_it(file, held) {
             return;
         }
-        if !self.write_admission.fits(held * 2) {
+        if !self.write_admission.fits(self.copy_bytes(rounds)) {
             tracing::debug!(held, "too little free disk space to replace the served copy now");
             rounds.look_at = Some(now + TICK);
             // Also for a copy that is too old, which every round checks.
@@ -106,12 +116,20 @@ impl<V: View> Upkeep<V> {
             return;
         }
         match Shrink::begin(&self.root, self.past.store) {
-            Ok(shrinking) => rounds.shrinking = Some(shrinking),
+            Ok(shrinking) => {
+                rounds.shrinking = Some(shrinking);
+                rounds.erasure.copy_begins();
+            }
             Err(error) => self.shrinks_later(rounds, &error),
         }
         if is_old {
             rounds.renewed_at = now;
         }
+    }
+
+    /// The disk space that a fresh copy may need.
+    pub(super) fn copy_bytes(&self, rounds: &mut Rounds) -> u64 {
+        (self.feeder.marks.bytes() + self.older(rounds)).saturating_mul(2)
     }
 
     /// The live bytes at or before `swept`, recomputed when `swept` advances.
@@ -124,7 +142,7 @@ impl<V: View> Upkeep<V> {
         }
         let head = self.past.published.current();
         let older = head.index.values().filter(|record| record.mod_revision <= swept);
-        let bytes = older.map(|record| record.size() as u64 + 64).sum();
+        let bytes = older.map(|record| record.size_on_disk() as u64 + 64).sum();
         rounds.older = Some((swept, bytes));
         bytes
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::transform::Transform;
-use crate::{Key, Record, Revision, Stored, View};
+use crate::{Event, Key, Record, Revision, Stored, View};
 
 /// The retention of sensitive records.
 #[derive(Clone, Debug)]
@@ -61,6 +61,11 @@ impl Sensitive {
     /// Whether a key is that of a sensitive record.
     pub(crate) fn contains(&self, key: &str) -> bool {
         self.prefixes.iter().any(|prefix| key.starts_with(prefix.as_str()))
+    }
+
+    /// Whether an event makes a version of a sensitive record a former one.
+    pub(crate) fn makes_former<V>(&self, event: &Event<V>) -> bool {
+        event.prev.is_some() && self.contains(event.key.as_str())
     }
 
     /// Whether events of sensitive records can be in a topic.
@@ -121,7 +126,7 @@ impl Sensitive {
 pub(crate) struct FormerMarks(VecDeque<(Revision, i64)>);
 
 impl FormerMarks {
-    /// Adds the next event and its time.
+    /// Adds the next event and its time. Neither decreases.
     pub(crate) fn push(&mut self, revision: Revision, time_ms: i64) {
         self.0.push_back((revision, time_ms));
     }
@@ -129,7 +134,17 @@ impl FormerMarks {
     /// The newest event that is at least `age_ms` old.
     pub(crate) fn target(&self, now_ms: i64, age_ms: i64) -> Option<Revision> {
         let until = now_ms.saturating_sub(age_ms);
-        self.0.iter().take_while(|(_, time_ms)| *time_ms <= until).last().map(|(revision, _)| *revision)
+        self.last_of(self.0.partition_point(|(_, time_ms)| *time_ms <= until))
+    }
+
+    /// The newest event up to a revision.
+    pub(crate) fn newest_through(&self, revision: Revision) -> Option<Revision> {
+        self.last_of(self.0.partition_point(|(at, _)| *at <= revision))
+    }
+
+    /// The last of the oldest `count` events.
+    fn last_of(&self, count: usize) -> Option<Revision> {
+        self.0.get(count.checked_sub(1)?).map(|(revision, _)| *revision)
     }
 
     /// The events up to a revision.
@@ -161,6 +176,9 @@ mod tests {
         }
         for (now_ms, want) in [(0, None), (1999, None), (2000, Some(3)), (3000, Some(8)), (9000, Some(20))] {
             assert_eq!(marks.target(now_ms, 1000), want.map(Revision), "{now_ms}");
+        }
+        for (revision, want) in [(2, None), (3, Some(3)), (19, Some(8)), (99, Some(20))] {
+            assert_eq!(marks.newest_through(Revision(revision)), want.map(Revision), "{revision}");
         }
         assert_eq!(marks.through(Revision(7)).collect::<Vec<_>>(), [Revision(3), Revision(7)]);
         marks.forget(Revision(8));

@@ -57,16 +57,26 @@ pub(crate) fn path_of(dir: &Path, revision: Revision) -> PathBuf {
     dir.join(format!("{:020}{SUFFIX}", revision.0))
 }
 
+/// Whether a new snapshot is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadBack {
+    /// It is not: an older snapshot remains if this one turns out to be damaged.
+    Skip,
+    /// It is read from the disk and checked before it gets its name: the older ones are removed.
+    Require,
+}
+
 /// Writes the records of an index. Returns the size of the durable file.
 pub(crate) fn write<V>(
     files: &dyn Files,
     dir: &Path,
     store: StoreId,
-    revision: Revision,
-    time_ms: i64,
+    (revision, time_ms): (Revision, i64),
     index: &Index<V>,
+    read_back: ReadBack,
 ) -> io::Result<u64> {
-    write_file(files, dir, store, revision, time_ms, index.len() as u64, |encoder| {
+    let at = (revision, time_ms);
+    write_file(files, dir, store, at, index.len() as u64, read_back, |encoder| {
         for record in index.values() {
             encoder.record(
                 record.create_revision,
@@ -85,9 +95,9 @@ pub(crate) fn write_file(
     files: &dyn Files,
     dir: &Path,
     store: StoreId,
-    revision: Revision,
-    time_ms: i64,
+    (revision, time_ms): (Revision, i64),
     count: u64,
+    read_back: ReadBack,
     records: impl FnOnce(&mut Encoder<'_>) -> io::Result<()>,
 ) -> io::Result<u64> {
     files.create_dir(dir)?;
@@ -101,6 +111,13 @@ pub(crate) fn write_file(
         records(&mut encoder)?;
         let written = encoder.finish()?;
         file.sync()?;
+        drop(file);
+        if read_back == ReadBack::Require {
+            let read = verify(files, &tmp, store, revision).map_err(io::Error::other)?;
+            if read != count {
+                return Err(io::Error::other(format!("{} has {read} of {count} records", tmp.display())));
+            }
+        }
         files.rename(&tmp, &path)?;
         Ok(written)
     };
@@ -193,13 +210,54 @@ pub(crate) fn read<V: View>(
     transform: &Transform,
 ) -> Result<Result<Saved<V>, String>, OpenError> {
     let path = path_of(dir, revision);
-    let io = |source| OpenError::Io { action: "read", path: path.clone(), source };
-    let damaged = || format!("{} is damaged", path.display());
-    let Some(mut file) = files.reader(&path).map_err(io)? else {
+    let Some(mut file) = files.reader(&path).map_err(io_error(&path))? else {
         return Ok(Err(format!("{} does not exist", path.display())));
     };
+    let mut index = Index::new();
+    let header = scan(&mut *file, &path, store, revision, |record| {
+        index.insert(record.key.clone(), Arc::new(record.into_record(transform)));
+    })?;
+    Ok(header.map(|Header { time_ms, .. }| Saved { revision, time_ms, index }))
+}
+
+/// Reads a file from the disk and checks that it is a whole snapshot at a revision. Uses the memory of one block. Returns the
+/// number of records; the error is the reason why the snapshot cannot be used.
+pub(crate) fn verify(
+    files: &dyn Files,
+    path: &Path,
+    store: StoreId,
+    revision: Revision,
+) -> Result<u64, String> {
+    let file = files.reader_from_disk(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut file = file.ok_or_else(|| format!("{} does not exist", path.display()))?;
+    let header = scan(&mut *file, path, store, revision, drop).map_err(|error| error.to_string())?;
+    header.map(|header| header.count)
+}
+
+fn io_error(path: &Path) -> impl Fn(io::Error) -> OpenError + use<> {
+    let path = path.to_owned();
+    move |source| OpenError::Io { action: "read", path: path.clone(), source }
+}
+
+/// The header of a snapshot.
+struct Header {
+    time_ms: i64,
+    /// The number of records.
+    count: u64,
+}
+
+/// Checks a snapshot, and passes its records on in key order. The inner error is the reason why it cannot be used; the records
+/// before that were valid.
+fn scan(
+    file: &mut dyn Read,
+    path: &Path,
+    store: StoreId,
+    revision: Revision,
+    each: impl FnMut(SavedRecord),
+) -> Result<Result<Header, String>, OpenError> {
+    let damaged = || format!("{} is damaged", path.display());
     let mut header = Vec::with_capacity(HEADER);
-    read_part(&mut *file, HEADER, &mut header).map_err(io)?;
+    read_part(file, HEADER, &mut header).map_err(io_error(path))?;
     let crc_fits = header.len() == HEADER && {
         let (body, mut crc) = header.split_at(HEADER - 4);
         store.crc(&[body]) == crc.get_u32_le()
@@ -210,47 +268,48 @@ pub(crate) fn read<V: View>(
     let mut at = &header[8..];
     let format = at.get_u32_le();
     if format > FORMAT {
-        return Err(OpenError::TooNew { path, found: format, supported: FORMAT });
+        return Err(OpenError::TooNew { path: path.to_owned(), found: format, supported: FORMAT });
     }
     let (stored, time_ms, count) = (Revision(at.get_u64_le()), at.get_i64_le(), at.get_u64_le());
     if stored != revision {
         return Ok(Err(damaged()));
     }
-    let index = read_blocks(&mut *file, store, revision, count, transform).map_err(io)?;
-    Ok(index.map(|index| Saved { revision, time_ms, index }).ok_or_else(damaged))
+    let is_whole = scan_blocks(file, store, revision, count, each).map_err(io_error(path))?;
+    Ok(is_whole.then_some(Header { time_ms, count }).ok_or_else(damaged))
 }
 
-/// Reads the records; `None` when a block is invalid.
-fn read_blocks<V: View>(
+/// Reads the records. Returns false if a block is invalid or missing.
+fn scan_blocks(
     file: &mut dyn Read,
     store: StoreId,
     revision: Revision,
     count: u64,
-    transform: &Transform,
-) -> io::Result<Option<Index<V>>> {
-    let mut index = Index::new();
+    mut each: impl FnMut(SavedRecord),
+) -> io::Result<bool> {
     let mut last: Option<Key> = None;
+    let mut found = 0;
     let (mut front, mut block) = (Vec::new(), Vec::new());
     loop {
         match read_part(file, 8, &mut front)? {
             8 => {}
             // The count detects blocks that are missing entirely.
-            0 => return Ok((index.len() as u64 == count).then_some(index)),
-            _ => return Ok(None),
+            0 => return Ok(found == count),
+            _ => return Ok(false),
         }
         let (length, mut crc) = front.split_at(4);
         let size = { length }.get_u32_le() as usize;
         if read_part(file, size, &mut block)? < size || store.crc(&[length, &block]) != crc.get_u32_le() {
-            return Ok(None);
+            return Ok(false);
         }
-        let Some(records) = decode_block(&block) else { return Ok(None) };
+        let Some(records) = decode_block(&block) else { return Ok(false) };
         for record in records {
             let in_order = last.as_ref().is_none_or(|last| *last < record.key);
             if !in_order || record.revision > revision {
-                return Ok(None);
+                return Ok(false);
             }
             last = Some(record.key.clone());
-            index.insert(record.key.clone(), Arc::new(record.into_record(transform)));
+            found += 1;
+            each(record);
         }
     }
 }
@@ -279,4 +338,72 @@ fn decode_record(at: &mut &[u8]) -> Option<SavedRecord> {
     let key = Key::from(std::str::from_utf8(at.split_off(..key)?).ok()?);
     let value = Bytes::copy_from_slice(at.split_off(..value)?);
     Some(SavedRecord { key, create, revision, time_ms, value })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::embedded::files::Disk;
+
+    const STORE: StoreId = StoreId([7; 16]);
+    const AT: (Revision, i64) = (Revision(900), 5);
+
+    /// Writes a snapshot of these keys that claims `count` records, and checks the copy after a change.
+    fn checked(keys: &[&str], count: u64, change: impl FnOnce(&mut Vec<u8>)) -> Result<u64, String> {
+        let dir = tempfile::tempdir().unwrap();
+        write_file(&Disk, dir.path(), STORE, AT, count, ReadBack::Skip, |encoder| {
+            for (nth, key) in keys.iter().enumerate() {
+                let revision = Revision(nth as u64 + 1);
+                encoder.record(revision, revision, 5, key, &[nth as u8; 600 << 10])?;
+            }
+            Ok(())
+        })
+        .unwrap();
+        let path = path_of(dir.path(), AT.0);
+        let mut bytes = std::fs::read(&path).unwrap();
+        change(&mut bytes);
+        std::fs::write(&path, bytes).unwrap();
+        let verified = verify(&Disk, &path, STORE, AT.0);
+        let read = read::<()>(&Disk, dir.path(), STORE, AT.0, &Transform::default()).unwrap();
+        assert_eq!(read.map(|saved| saved.index.len() as u64), verified, "both agree");
+        verified
+    }
+
+    #[test]
+    fn verification_finds_every_kind_of_damage() {
+        let keys = ["a", "b", "c", "d", "e"];
+        assert_eq!(checked(&keys, 5, |_| {}), Ok(5));
+        let is_damaged = |result: Result<u64, String>| result.is_err_and(|why| why.ends_with("is damaged"));
+        let size = std::cell::Cell::new(0);
+        assert!(is_damaged(checked(&keys, 5, |bytes| {
+            size.set(bytes.len());
+            bytes.truncate(bytes.len() - 1);
+        })));
+        for at in [0, 20, HEADER + 1, HEADER + 5, HEADER + 100, size.get() - 1] {
+            assert!(is_damaged(checked(&keys, 5, |bytes| bytes[at] ^= 4)), "byte {at}");
+        }
+        assert!(is_damaged(checked(&keys, 6, |_| {})), "a record is missing");
+        assert!(is_damaged(checked(&["a", "c", "b"], 3, |_| {})), "order");
+        assert!(is_damaged(checked(&["a", "a"], 2, |_| {})), "a key is repeated");
+        // The last block is missing entirely.
+        let last = 600 << 10;
+        assert!(is_damaged(checked(&keys, 5, |bytes| bytes.truncate(bytes.len() - last - 8 - 24 - 8 - 1))));
+    }
+
+    #[test]
+    fn snapshot_that_cannot_be_read_back_gets_no_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |count| {
+            write_file(&Disk, dir.path(), STORE, AT, count, ReadBack::Require, |encoder| {
+                encoder.record(Revision(1), Revision(1), 5, "a", b"value")
+            })
+        };
+        write(1).unwrap();
+        let good = std::fs::read(path_of(dir.path(), AT.0)).unwrap();
+        assert!(write(2).is_err());
+        assert_eq!(Disk.list(dir.path()).unwrap().len(), 1, "the older file stays");
+        assert_eq!(std::fs::read(path_of(dir.path(), AT.0)).unwrap(), good);
+    }
 }

@@ -7,8 +7,9 @@
 use std::sync::mpsc::{TryRecvError, channel};
 use std::time::Instant;
 
+use super::snapshot::{self, ReadBack};
+use super::space;
 use super::upkeep::{CUT_AFTER, Rounds, TICK, Upkeep, take_snapshot};
-use super::{snapshot, space};
 use crate::{Revision, View};
 
 /// The number of snapshots retained; the journal reaches back to the older one.
@@ -26,13 +27,13 @@ impl<V: View> Upkeep<V> {
             Some(asked) if self.segments.awaits_cut() && asked.elapsed() < CUT_AFTER => {}
             Some(_) => {
                 rounds.cut_at = None;
-                self.begin_snapshot(rounds);
+                self.begin_snapshot(rounds, ReadBack::Skip);
             }
         }
     }
 
     /// Writes a snapshot of the head in a separate thread, unless one is being written.
-    pub(super) fn begin_snapshot(&self, rounds: &mut Rounds) {
+    pub(super) fn begin_snapshot(&self, rounds: &mut Rounds, read_back: ReadBack) {
         if rounds.running.is_some() {
             return;
         }
@@ -45,7 +46,7 @@ impl<V: View> Upkeep<V> {
         let (sender, receiver) = channel();
         let (past, options, dir) = (self.past.clone(), self.options.clone(), self.snapshot_dir.clone());
         let spawned = std::thread::Builder::new().name("store-snapshot".into()).spawn(move || {
-            let result = take_snapshot(&past, &options, &dir);
+            let result = take_snapshot(&past, &options, &dir, read_back);
             // The receiving thread may have ended.
             let _ = sender.send(result);
             past.backlog.poke();
@@ -59,13 +60,18 @@ impl<V: View> Upkeep<V> {
     /// Whether a snapshot of the head leaves the space that deletes need. It may use the rest of the free space,
     /// because it allows segments to be removed.
     pub(super) fn has_room_for_snapshot(&self) -> bool {
-        let head = self.past.published.current();
-        let bytes = head.index.values().map(|record| record.size() as u64 + 64).sum::<u64>();
+        let bytes = self.snapshot_bytes();
         let fits = self.write_admission.leaves_some(bytes);
         if !fits {
             tracing::warn!(bytes, "too little free disk space for a snapshot; the journal is retained");
         }
         fits
+    }
+
+    /// The approximate size of a snapshot of the head.
+    pub(super) fn snapshot_bytes(&self) -> u64 {
+        let head = self.past.published.current();
+        head.index.values().map(|record| record.size_on_disk() as u64 + 64).sum()
     }
 
     /// Handles a finished snapshot.
@@ -78,9 +84,12 @@ impl<V: View> Upkeep<V> {
         };
         rounds.running = None;
         match result {
-            Ok((revision, bytes)) => {
-                rounds.snapshot_bytes = bytes;
-                self.note_snapshot(revision);
+            Ok(taken) => {
+                rounds.snapshot_bytes = taken.bytes;
+                if taken.read_back == ReadBack::Require {
+                    rounds.read_back = Some(taken.revision);
+                }
+                self.note_snapshot(taken.revision);
                 self.remove_segments(rounds);
             }
             Err(why) => tracing::warn!(why, "cannot write a snapshot; the journal is retained"),
@@ -113,5 +122,41 @@ impl<V: View> Upkeep<V> {
     pub(super) fn last_snapshot_bytes(&self) -> u64 {
         let newest = self.snapshots.last().map(|newest| snapshot::path_of(&self.snapshot_dir, *newest));
         newest.map_or(0, |path| space::allocated_file(&path))
+    }
+}
+
+/// The names of the files in the directory of snapshots that are not needed beside this snapshot and newer ones: older snapshots,
+/// also those that could not be removed before, damaged ones, and unfinished files.
+pub(super) fn obsolete(names: Vec<String>, newest: Revision) -> Vec<String> {
+    let is_obsolete = |name: &String| match name.rsplit_once('.') {
+        Some((stem, "snap")) => stem.parse().ok().map(Revision).is_none_or(|revision| revision < newest),
+        Some((_, "tmp" | "snap-broken")) => true,
+        Some(_) | None => false,
+    };
+    names.into_iter().filter(is_obsolete).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_but_the_newest_snapshots_is_obsolete() {
+        let names = [
+            ("00000000000000000004.snap", true),
+            ("00000000000000000005.snap", false),
+            ("00000000000000000006.snap", false),
+            ("00000000000000000006.snap.tmp", true),
+            ("00000000000000000003.snap-broken", true),
+            ("copy of 5.snap", true),
+            ("notes", false),
+        ];
+        let wanted: Vec<_> = names
+            .iter()
+            .filter(|(_, is_obsolete)| *is_obsolete)
+            .map(|(name, _)| (*name).to_owned())
+            .collect();
+        let names = names.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(obsolete(names, Revision(5)), wanted);
     }
 }

@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::disk_space::is_no_space;
-use super::erasure::Erasure;
+use super::erasure::{Erasure, ErasurePace};
 use super::feed::Feeder;
 use super::lock::Lock;
 use super::read::Past;
 use super::segments::Segments;
 use super::shrink::{ReplacementPace, Shrink};
 use super::sled::ServedError;
+use super::snapshot::ReadBack;
 use super::write_admission::WriteAdmission;
 use super::{Options, snapshot};
 use crate::commit::Rotator;
@@ -33,6 +34,8 @@ const SYNC_AFTER: Duration = Duration::from_secs(1);
 pub(super) const TICK: Duration = Duration::from_secs(30);
 /// The time after which a snapshot no longer waits for the next group to start a segment.
 pub(super) const CUT_AFTER: Duration = Duration::from_secs(1);
+/// How often former versions are hidden while the served copy cannot be used.
+pub(super) const HIDE_EVERY: Duration = Duration::from_secs(1);
 /// How long after feeding the size of the served copy is checked.
 pub(super) const LOOK_AFTER: Duration = Duration::from_secs(1);
 
@@ -83,7 +86,9 @@ pub(super) struct Rounds {
     pub(super) cut_at: Option<Instant>,
     /// The disk had no space for a snapshot; none is due until then.
     pub(super) no_snapshot_until: Option<Instant>,
-    pub(super) running: Option<Receiver<Result<(Revision, u64), String>>>,
+    pub(super) running: Option<Receiver<Result<TakenSnapshot, String>>>,
+    /// The newest snapshot that was read back from the disk.
+    pub(super) read_back: Option<Revision>,
     pub(super) more_to_sweep: bool,
     /// When an event was last fed.
     pub(super) fed_at: Instant,
@@ -96,8 +101,7 @@ pub(super) struct Rounds {
     pub(super) erasure: Erasure,
     /// The files may contain former versions without a mark in [`ErasureMarks`](super::feed::ErasureMarks).
     pub(super) needs_erasure: bool,
-    /// When the last erasure ended by the store's clock, in milliseconds; `None` before the first one.
-    pub(super) erased_at_ms: Option<i64>,
+    pub(super) erasure_pace: ErasurePace,
     /// The live bytes at or before `swept`, and the `swept` for which they were counted.
     pub(super) older: Option<(Revision, u64)>,
 }
@@ -110,7 +114,13 @@ impl Rounds {
         self.running.is_none() && (is_wanted || self.cut_at.is_some())
     }
 
-    fn new(applied: Revision, snapshot_from: u64, snapshot_bytes: u64, needs_snapshot: bool) -> Self {
+    fn new(
+        applied: Revision,
+        snapshot_from: u64,
+        snapshot_bytes: u64,
+        needs_snapshot: bool,
+        erasure_pace: ErasurePace,
+    ) -> Self {
         let now = Instant::now();
         Rounds {
             unsynced: 0,
@@ -123,6 +133,7 @@ impl Rounds {
             cut_at: None,
             no_snapshot_until: None,
             running: None,
+            read_back: None,
             more_to_sweep: true,
             fed_at: now,
             look_at: Some(now + LOOK_AFTER),
@@ -131,7 +142,7 @@ impl Rounds {
             shrinking: None,
             erasure: Erasure::Idle,
             needs_erasure: false,
-            erased_at_ms: None,
+            erasure_pace,
             older: None,
         }
     }
@@ -146,9 +157,10 @@ impl<V: View> Upkeep<V> {
     fn run(mut self) {
         let guard = Ended(self.progress.clone(), self.past.clone());
         let (applied, bytes) = (self.feeder.applied, self.last_snapshot_bytes());
-        let mut rounds = Rounds::new(applied, self.snapshot_from, bytes, self.needs_snapshot);
+        let mut rounds =
+            Rounds::new(applied, self.snapshot_from, bytes, self.needs_snapshot, self.erasure_pace());
         if rounds.needs_snapshot {
-            self.begin_snapshot(&mut rounds);
+            self.begin_snapshot(&mut rounds, ReadBack::Skip);
         }
         rounds.needs_erasure = self.may_have_unknown_remnants();
         loop {
@@ -187,7 +199,9 @@ impl<V: View> Upkeep<V> {
             self.past.served.lose("the served copy has failed");
         }
         self.progress.send_modify(|progress| progress.ended = true);
-        self.past.backlog.wait_for_close();
+        while !self.past.backlog.closes_within(HIDE_EVERY) {
+            self.hide_former_versions();
+        }
     }
 
     /// Runs one round. Returns false after the last one.
@@ -205,7 +219,7 @@ impl<V: View> Upkeep<V> {
                 .events
                 .iter()
                 .filter_map(|event| event.record.as_ref())
-                .map(|r| r.size() as u64)
+                .map(|record| record.size_on_disk() as u64)
                 .sum::<u64>()
                 + 1;
             debug_assert_eq!(last.revision, self.feeder.applied);
@@ -262,7 +276,7 @@ impl<V: View> Upkeep<V> {
 
     /// How long to wait for events before other work is due.
     fn patience(&self, rounds: &Rounds) -> Duration {
-        if rounds.more_to_sweep || rounds.shrinking.is_some() {
+        if rounds.more_to_sweep || rounds.shrinking.is_some() || rounds.erasure.rewrites_rows() {
             return Duration::ZERO;
         }
         let now = Instant::now();
@@ -298,14 +312,14 @@ impl<V: View> Upkeep<V> {
                 Err(error) => tracing::warn!(%error, "the served copy could not be synced at the end"),
             }
             if let Some(running) = rounds.running.take()
-                && let Ok(Ok((revision, _))) = running.recv()
+                && let Ok(Ok(taken)) = running.recv()
             {
-                self.note_snapshot(revision);
+                self.note_snapshot(taken.revision);
             }
             let grown = self.segments.appended() - rounds.snapshot_from;
             if grown >= self.options.snapshot_bytes / 8 && self.has_room_for_snapshot() {
-                match take_snapshot(&self.past, &self.options, &self.snapshot_dir) {
-                    Ok((revision, _)) => self.note_snapshot(revision),
+                match take_snapshot(&self.past, &self.options, &self.snapshot_dir, ReadBack::Skip) {
+                    Ok(taken) => self.note_snapshot(taken.revision),
                     Err(why) => tracing::warn!(why, "cannot write a snapshot; the journal is retained"),
                 }
             }
@@ -342,16 +356,26 @@ impl<V: View> Drop for Ended<V> {
     }
 }
 
-/// Writes a snapshot of the head. Returns its revision and its size.
+/// A snapshot that was written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TakenSnapshot {
+    pub(super) revision: Revision,
+    pub(super) bytes: u64,
+    pub(super) read_back: ReadBack,
+}
+
+/// Writes a snapshot of the head.
 pub(super) fn take_snapshot<V: View>(
     past: &Past<V>,
     options: &Options,
     dir: &Path,
-) -> Result<(Revision, u64), String> {
+    read_back: ReadBack,
+) -> Result<TakenSnapshot, String> {
     let head = past.published.current();
-    let time_ms = options.clock.now_ms();
-    let bytes = snapshot::write(&*options.files, dir, past.store, head.revision, time_ms, &head.index);
-    Ok((head.revision, bytes.map_err(|error| error.to_string())?))
+    let (revision, time_ms) = (head.revision, options.clock.now_ms());
+    let at = (revision, time_ms);
+    let bytes = snapshot::write(&*options.files, dir, past.store, at, &head.index, read_back);
+    Ok(TakenSnapshot { revision, bytes: bytes.map_err(|error| error.to_string())?, read_back })
 }
 
 #[cfg(test)]
@@ -372,7 +396,8 @@ mod tests {
             ("needed", false, None, None, true, true),
             ("needed, without disk space", false, None, Some(later), true, false),
         ] {
-            let mut rounds = Rounds::new(Revision::ZERO, 0, 0, needed);
+            let mut rounds =
+                Rounds::new(Revision::ZERO, 0, 0, needed, ErasurePace::new(None, Duration::ZERO));
             (rounds.cut_at, rounds.no_snapshot_until) = (cut_at, no_room_until);
             assert_eq!(rounds.snapshot_is_due(has_grown), wanted, "{name}");
             rounds.running = Some(std::sync::mpsc::channel().1);

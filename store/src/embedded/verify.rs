@@ -294,9 +294,10 @@ impl<V> Order<V> {
                 return Err(format!("log/{revision} does not fit what it replaced").into());
             }
             loaded.marks.push(revision, seen.time_ms, seen.size);
-            if seen.is_former && revision > loaded.erasure.rows {
-                loaded.erasure.former.push(revision, seen.time_ms);
-            }
+        }
+        // Also of events that are compacted and not swept yet; `rows` covers the swept ones.
+        if seen.is_former && revision > loaded.erasure.rows && revision > loaded.swept {
+            loaded.erasure.former.push(revision, seen.time_ms);
         }
         self.newest[seen.place] = Some((revision, seen.left));
         if seen.is_newest {

@@ -15,7 +15,7 @@ use super::disk_space::{self, DiskSpace, Effect, Level, Limits, Space};
 use super::{Options, space};
 use crate::Usage;
 use crate::commit::Shortage;
-use crate::data_size::WriteSize;
+use crate::data_size::{ValueSize, WriteSize};
 
 /// How long, and for how many written bytes, a check of the free space stays valid.
 const FRESH: Duration = Duration::from_millis(250);
@@ -96,10 +96,10 @@ impl WriteAdmission {
         let (mut deletes, mut shed, mut grows) = (true, true, false);
         let (mut before, mut after) = (0_u64, 0_u64);
         for &(key, old, new) in writes {
-            before += old.unwrap_or(0) as u64;
+            before += old.map_or(0, ValueSize::on_disk) as u64;
             let Some(new) = new else { continue };
             deletes = false;
-            after += new as u64;
+            after += new.on_disk() as u64;
             grows |= old.is_none();
             before += disk_space::SLACK;
             shed &= self.shed_first.iter().any(|prefix| key.as_str().starts_with(prefix.as_str()));

@@ -7,18 +7,37 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rand::Rng;
 
 use super::{events, small};
 use crate::testing::{Sum, put};
-use crate::{Embedded, Kv, Options, Retention, Revision};
+use crate::{Embedded, Key, Kv, Options, Redact, Retention, Revision, Sensitive, SystemClock};
 
 const DIR: &str = "ORLOP_STORE_CRASH_DIR";
 const WRITERS: usize = 8;
 /// The number of kills in a run; `ORLOP_KILLS` overrides it.
 const KILLS: usize = 12;
 
-fn options() -> Options {
+/// Set if the records are sensitive.
+const SENSITIVE: &str = "ORLOP_STORE_CRASH_SENSITIVE";
+
+/// What remains of a former version is the count.
+fn count_of(_: &Key, value: &Bytes) -> Option<Bytes> {
+    value.split(|byte| *byte == b' ').next().map(Bytes::copy_from_slice)
+}
+
+fn options(is_sensitive: bool) -> Options {
+    if is_sensitive {
+        let sensitive = Sensitive {
+            prefixes: vec!["/r/p/".to_owned()],
+            age: Duration::ZERO,
+            erase_every: Duration::ZERO,
+            redact: Redact(Arc::new(count_of)),
+        };
+        let clock = Arc::new(SystemClock::default());
+        return Options { sensitive, clock, ..options(false) };
+    }
     Options {
         // Small limits, so that compaction, snapshots and rotation run frequently.
         retention: Retention { age: Duration::ZERO, revisions: 3000, ..Retention::default() },
@@ -32,10 +51,11 @@ fn options() -> Options {
 
 /// The process to kill: every writer increments its key and prints every acknowledgement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "is started and killed by `acknowledged_writes_survive_kills_under_load`"]
+#[ignore = "is started and killed by `survive_kills`"]
 async fn child() {
     let Ok(dir) = std::env::var(DIR) else { return };
-    let store = Arc::new(Embedded::<Sum>::open(dir, options()).unwrap());
+    let is_sensitive = std::env::var_os(SENSITIVE).is_some();
+    let store = Arc::new(Embedded::<Sum>::open(dir, options(is_sensitive)).unwrap());
     let mut writers = Vec::new();
     for writer in 0..WRITERS {
         let store = store.clone();
@@ -61,8 +81,12 @@ async fn child() {
 }
 
 /// Runs a child until it is killed, and returns the last acknowledgement of each key.
-fn run_child(dir: &Path, after: Duration) -> BTreeMap<String, (u64, u64)> {
-    let mut child = Command::new(std::env::current_exe().unwrap())
+fn run_child(dir: &Path, after: Duration, is_sensitive: bool) -> BTreeMap<String, (u64, u64)> {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    if is_sensitive {
+        command.env(SENSITIVE, "1");
+    }
+    let mut child = command
         .args(["--exact", "embedded::tests::crash::child", "--ignored", "--nocapture"])
         .env(DIR, dir)
         .stdout(Stdio::piped())
@@ -91,15 +115,26 @@ fn run_child(dir: &Path, after: Duration) -> BTreeMap<String, (u64, u64)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_writes_survive_kills_under_load() {
+    survive_kills(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn acknowledged_writes_survive_kills_during_erasures() {
+    survive_kills(true).await;
+}
+
+async fn survive_kills(is_sensitive: bool) {
     let dir = tempfile::tempdir().unwrap();
     let mut newest: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let kills = std::env::var("ORLOP_KILLS").map_or(KILLS, |text| text.parse().unwrap());
     for kill in 0..kills {
         let after = Duration::from_millis(rand::rng().random_range(20..450));
-        let acknowledged = run_child(dir.path(), after);
+        let acknowledged = run_child(dir.path(), after, is_sensitive);
         println!("kill {kill} after {after:?}: {:?}", acknowledged.values().map(|(_, r)| r).max());
         newest.extend(acknowledged);
-        let store = Embedded::<Sum>::open(dir.path(), options()).unwrap();
+        // Nothing is compacted while the log is read.
+        let options = Options { retention: small().retention, ..options(is_sensitive) };
+        let store = Embedded::<Sum>::open(dir.path(), options).unwrap();
         for (key, (count, revision)) in &newest {
             let head = store.head();
             let record = head.get(key).unwrap();

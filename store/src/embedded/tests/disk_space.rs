@@ -367,6 +367,56 @@ async fn store_recovers_from_a_completely_full_disk() {
     assert_eq!(records(&store), before);
 }
 
+/// The served copy is out of space, so it does not get the events that make versions former ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn former_versions_are_hidden_while_the_served_copy_waits_for_space() {
+    let Some(mount) = Mount::new(48) else { return };
+    let filler = mount.0.path().join("filler");
+    let clock = Arc::new(crate::ManualClock::new(1_700_000_000_000));
+    let sensitive =
+        crate::Sensitive { prefixes: vec!["/r/secrets/".to_owned()], ..crate::Sensitive::default() };
+    let options = Options {
+        min_free_bytes: Some(0),
+        segment_bytes: 32 << 20,
+        snapshot_bytes: 32 << 20,
+        backlog_bytes: 1 << 20,
+        clock: clock.clone(),
+        sensitive,
+        ..small()
+    };
+    let store = Embedded::<Sum>::open(mount.0.path().join("store"), options).unwrap();
+    let first = put_one(&store, "/r/secrets/a", "first").await;
+    super::fed(&store).await;
+    // The journal has a preallocated segment; sled has nothing.
+    until("a segment is preallocated", async || {
+        let _ = try_put(&store, "/r/p/a", &"x".repeat(100_000)).await;
+        names_end_with(&mount.0.path().join("store/journal"), "next.tmp")
+    })
+    .await;
+    super::fed(&store).await;
+    fill(&filler);
+    let replaced = put_one(&store, "/r/secrets/a", "second").await;
+    for n in 0.. {
+        assert!(n < 1000, "the copy is never out of space");
+        let noise: String =
+            (0..2000).map(|at| char::from(b'a' + ((n * 7919 + at * at * 31) % 26) as u8)).collect();
+        if try_put(&store, &format!("/r/p/{n}"), &noise.repeat(10)).await.is_err() {
+            break;
+        }
+    }
+    assert!(store.past.backlog.floor() < replaced, "the copy has not got the event");
+    assert_eq!(store.at(first, "/r/secrets/").await.unwrap().get("/r/secrets/a").unwrap().value, "first");
+    clock.set(1_700_000_000_000 + 60_000);
+    until("it is hidden", async || store.past.former.floor() >= replaced).await;
+    assert!(store.at(first, "/r/secrets/").await.is_err());
+    std::fs::remove_file(&filler).unwrap();
+    store.close().await;
+}
+
+fn names_end_with(dir: &Path, name: &str) -> bool {
+    super::names(dir).iter().any(|found| found == name)
+}
+
 fn fill(path: &Path) {
     let mut file = std::fs::File::create(path).unwrap();
     let mut size = 1 << 20;

@@ -288,12 +288,14 @@ async fn close_leaves_no_preallocated_segment() {
 
 #[test]
 fn failed_snapshot_leaves_no_file() {
-    use crate::embedded::{StoreId, snapshot};
+    use crate::embedded::StoreId;
+    use crate::embedded::snapshot::{self, ReadBack};
     for op in [Op::Create, Op::Write, Op::Sync, Op::Rename] {
         let dir = super::scratch();
         let files = Faulty::with(Fault { op: Some(op), nth: 0, for_good: false, is_full: true });
         let write = || {
-            snapshot::write_file(&files, dir.path(), StoreId::new(), Revision(1), 0, 1, |encoder| {
+            let at = (Revision(1), 0);
+            snapshot::write_file(&files, dir.path(), StoreId::new(), at, 1, ReadBack::Skip, |encoder| {
                 encoder.record(Revision(1), Revision(1), 0, "/r/p/a", b"x")
             })
         };

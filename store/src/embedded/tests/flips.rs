@@ -6,14 +6,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use super::faults::{no_panics, note_panics, seed_and_rounds};
 use super::{events, flip, open, records, small, story};
 use crate::embedded::files::without_zeros;
 use crate::testing::Sum;
 use crate::testing::faulty::Dice;
-use crate::{CheckOptions, Embedded, Kv, OpenError, Options, check};
+use crate::{CheckOptions, Embedded, Key, Kv, OpenError, Options, Redact, Sensitive, check};
 
 /// The number of damages that a normal run tries.
 const SAMPLE: usize = 40;
@@ -44,17 +47,31 @@ pub(super) fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// A store with two snapshots that was not closed properly: its last events are only in the journal.
+/// A store with two snapshots that was not closed properly: its last events are only in the journal. Former versions of some of its
+/// records were erased.
 async fn made() -> (tempfile::TempDir, Vec<String>, Vec<String>) {
     let dir = super::scratch();
-    for _ in 0..2 {
+    let sensitive = Sensitive {
+        prefixes: vec!["/r/q/".to_owned()],
+        age: Duration::ZERO,
+        redact: Redact(Arc::new(|_: &Key, _: &Bytes| Some(Bytes::from_static(b"rest")))),
+        ..Sensitive::default()
+    };
+    for is_first in [true, false] {
         let store = open(dir.path());
         story(&store, 70).await;
         store.close().await;
+        if is_first {
+            let options = Options { sensitive: sensitive.clone(), ..small() };
+            let store = Embedded::<Sum>::open(dir.path(), options).unwrap();
+            super::erased(&store).await;
+            store.close().await;
+        }
     }
     let store = open(dir.path());
     story(&store, 12).await;
     let (records, events) = (records(&store), events(&store).await);
+    assert!(events.iter().any(|event| event.contains("=rest")), "rows with erased values: {events:#?}");
     store.close().await;
     (dir, records, events)
 }

@@ -6,6 +6,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod disk_space;
+mod erasure;
 mod faults;
 mod flips;
 mod format;
@@ -81,6 +82,18 @@ async fn events(store: &dyn Kv<Sum>) -> Vec<String> {
 /// Waits until all events are in the served copy.
 async fn fed(store: &Embedded<Sum>) {
     while store.past.backlog.floor() < store.head().revision() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Waits until the versions that were former when the store was opened are erased from all files.
+async fn erased(store: &Embedded<Sum>) {
+    use super::rows;
+    let files = || {
+        let row = store.past.served.get().unwrap().get(rows::META_ERASED).unwrap();
+        row.map_or(0, |row| rows::decode_meta(store.past.store, rows::META_ERASED, &row).unwrap().1)
+    };
+    while files() < store.past.former.floor().0.max(1) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

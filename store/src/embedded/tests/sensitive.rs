@@ -15,17 +15,17 @@ use crate::{
     Embedded, Key, Kv, ManualClock, Options, ReadError, Redact, Revision, Sensitive, Stored, WatchError,
 };
 
-const START_MS: i64 = 1_700_000_000_000;
-const SECRET: &str = "/r/secrets/a";
+pub(super) const START_MS: i64 = 1_700_000_000_000;
+pub(super) const SECRET: &str = "/r/secrets/a";
 const DELETED: &str = "/r/secrets/deleted";
-const MAP: &str = "/r/maps/a";
+pub(super) const MAP: &str = "/r/maps/a";
 
 /// Noise that sled and the compression of snapshots cannot shorten, so that the search finds it.
-fn marker(name: &str) -> String {
+pub(super) fn marker(name: &str) -> String {
     format!("<marker of {name}: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08>")
 }
 
-fn options(clock: &Arc<ManualClock>) -> Options {
+pub(super) fn options(clock: &Arc<ManualClock>) -> Options {
     let sensitive = Sensitive {
         prefixes: vec!["/r/secrets/".to_owned()],
         age: Duration::from_secs(60),
@@ -42,7 +42,7 @@ fn open(dir: &Path, clock: &Arc<ManualClock>) -> Embedded<Sum> {
 }
 
 /// The files below a directory that contain a text. Fails if a file is removed during the search.
-fn search(dir: &Path, text: &str) -> std::io::Result<Vec<String>> {
+pub(super) fn search(dir: &Path, text: &str) -> std::io::Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
@@ -56,12 +56,12 @@ fn search(dir: &Path, text: &str) -> std::io::Result<Vec<String>> {
 }
 
 /// The same, of a store that is not open.
-fn files_with(dir: &Path, text: &str) -> Vec<String> {
+pub(super) fn files_with(dir: &Path, text: &str) -> Vec<String> {
     search(dir, text).unwrap()
 }
 
 /// Waits until no file contains a text.
-async fn gone(dir: &Path, text: &str) {
+pub(super) async fn gone(dir: &Path, text: &str) {
     let start = Instant::now();
     loop {
         let found = search(dir, text);
@@ -74,7 +74,7 @@ async fn gone(dir: &Path, text: &str) {
 }
 
 /// Writes versions of two Secrets, of which one is deleted, and of another record.
-async fn write(store: &dyn Kv<Sum>) -> Revision {
+pub(super) async fn write(store: &dyn Kv<Sum>) -> Revision {
     for name in ["first", "second", "current"] {
         put_one(store, SECRET, &marker(name)).await;
         put_one(store, MAP, &marker(&format!("map {name}"))).await;
