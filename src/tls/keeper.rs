@@ -1,7 +1,6 @@
 //! Keeps the TLS configuration of a running server current: it reads changed files again, and renews the server's own certificate
 //! before it ends. New connections use the new configuration.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use axum_server::tls_rustls::RustlsConfig;

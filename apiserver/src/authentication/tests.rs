@@ -73,7 +73,7 @@ async fn authenticators(config: AuthConfig, anonymous: AnonymousAccess) -> Arc<A
     let store: Arc<dyn Kv<Projection>> = Arc::new(Memory::new());
     let clock: crate::clock::Clock = Arc::new(now);
     let accounts =
-        Accounts::new(store.clone(), &ServiceAccountConfig::default(), clock.clone()).await.unwrap();
+        Accounts::new(store.clone(), None, &ServiceAccountConfig::default(), clock.clone()).await.unwrap();
     Arc::new(Authenticators::new(&config, anonymous, &store, Arc::new(accounts), clock, None))
 }
 
