@@ -45,7 +45,7 @@ pub(super) struct Live {
     /// Cancelled on shutdown: the stream ends cleanly.
     pub(super) closing: CancellationToken,
     pub(super) counter: IntCounter,
-    /// For a service account: its watches end soon after it is deleted, or after a key ends with which its token may be signed.
+    /// For a service account: its watches end soon after it is deleted, or after the key of its token is rejected.
     pub(super) account: Option<IsAlive>,
     /// What the client has not read yet.
     pub(super) unread: UnreadResponse,
