@@ -1,5 +1,6 @@
 //! The transformer of a server, with the configuration of its file.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -58,6 +59,7 @@ impl Encryption {
     /// # Errors
     /// The file cannot be read or is not valid.
     pub fn load(path: &Path) -> Result<Self, EncryptionError> {
+        warn_if_readable_by_others(path);
         Ok(Encryption { path: Some(path.to_owned()), rules: ArcSwap::from_pointee(read(path)?) })
     }
 
@@ -73,6 +75,7 @@ impl Encryption {
     pub fn reload(&self) -> Result<(), EncryptionError> {
         if let Some(path) = &self.path {
             self.rules.store(Arc::new(read(path)?));
+            warn_if_readable_by_others(path);
         }
         Ok(())
     }
@@ -84,7 +87,33 @@ fn read(path: &Path) -> Result<Rules, EncryptionError> {
         validate(&configuration)?;
         Rules::new(&configuration)
     });
-    rules.map_err(|problem| EncryptionError::Invalid { path: path.to_owned(), problem })
+    let rules = rules.map_err(|problem| EncryptionError::Invalid { path: path.to_owned(), problem })?;
+    let without_effect = rules.without_effect();
+    if !without_effect.is_empty() {
+        tracing::warn!(
+            "{} has rules that match no resource of this server: {}",
+            path.display(),
+            without_effect.join(", ")
+        );
+    }
+    Ok(rules)
+}
+
+fn warn_if_readable_by_others(path: &Path) {
+    if let Ok(found) = std::fs::metadata(path)
+        && is_readable_by_others(found.mode())
+    {
+        tracing::warn!(
+            "other users can read the keys in {path} (mode {:o}); run `chmod 600 {path}`",
+            found.mode() & 0o777,
+            path = path.display()
+        );
+    }
+}
+
+/// Whether a mode permits other users than the owner to read or replace a file.
+fn is_readable_by_others(mode: u32) -> bool {
+    mode & 0o066 != 0
 }
 
 impl Transformer for Encryption {
@@ -97,6 +126,20 @@ impl Transformer for Encryption {
         match self.rules.load().chain(key).read(key.as_str(), stored) {
             Ok(Read { value, is_stale }) => Ok(Decoded { value, is_stale }),
             Err(error) => Err(TransformError(error.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_readable_by_others;
+
+    #[test]
+    fn file_must_be_readable_by_its_owner_only() {
+        for (mode, want) in
+            [(0o100_600, false), (0o400, false), (0o640, true), (0o604, true), (0o711, false), (0o620, true)]
+        {
+            assert_eq!(is_readable_by_others(mode), want, "{mode:o}");
         }
     }
 }
