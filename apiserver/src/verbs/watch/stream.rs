@@ -209,7 +209,9 @@ impl Running {
         for record in self.live.filter.candidates(&snapshot, &self.live.prefix, from.as_deref()) {
             visited += record.size();
             if self.live.filter.matches(record) {
-                self.writer.record(out, Type::Added, record, record.mod_revision);
+                if let Err(error) = self.writer.record(out, Type::Added, record, record.mod_revision) {
+                    return WatchState::Failing(error);
+                }
                 self.live.counter.inc();
             }
             if out.len() >= PIECE || visited >= VISITED {
@@ -299,7 +301,9 @@ impl Running {
     ) -> WatchState {
         while let Some(event) = events.next() {
             if let Some((ty, record, revision)) = seen(&self.live.filter, &event) {
-                self.writer.record(out, ty, record, revision);
+                if let Err(error) = self.writer.record(out, ty, record, revision) {
+                    return WatchState::Failing(error);
+                }
                 self.live.counter.inc();
             }
             if out.len() >= PIECE && events.len() > 0 {
