@@ -1,9 +1,10 @@
 //! Reads a changed encryption configuration again (`--encryption-provider-config-automatic-reload`).
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_auth::file_version::FileVersion;
+use orlop_auth::file_version::{FileCheck, ReadVersion};
 use orlop_encryption::{Encryption, EncryptionError};
 use orlop_store::{Kv, View};
 use tokio::time::MissedTickBehavior;
@@ -12,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 /// The interval between two checks of the file.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 
-/// The number of checks after which a file that lacks a key in use is read again, although it has not changed: the objects may have
-/// been rewritten.
+/// The number of checks that are left out after a file that lacks a key in use. Then it is read again, although it has not changed: the
+/// objects may have been rewritten. Each such read decrypts all objects.
 const TRY_AGAIN: u32 = 30;
 
 /// Reads the file when it changes, until `end`.
@@ -22,37 +23,50 @@ pub(crate) async fn keep_current<V: View>(
     store: Arc<dyn Kv<V>>,
     end: CancellationToken,
 ) {
-    let Some(path) = encryption.path().map(std::path::Path::to_owned) else { return };
+    let Some(path) = encryption.path().map(Path::to_owned) else { return };
     // The file may have changed since the server has read it: it is read once more.
-    let mut known = None;
-    let mut refused = 0;
+    let (mut read, mut left_out) = (ReadVersion::default(), 0);
     let mut ticks = tokio::time::interval(CHECK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            () = end.cancelled() => return,
-            _ = ticks.tick() => {}
-        }
-        let now = FileVersion::of(&path);
-        if now == known && refused != 1 {
-            refused = refused.saturating_sub(1);
+    while end.run_until_cancelled(ticks.tick()).await.is_some() {
+        if left_out > 0 {
+            left_out -= 1;
             continue;
         }
-        let (encryption, store) = (encryption.clone(), store.clone());
-        // It decrypts all objects.
-        let reloaded = tokio::task::spawn_blocking(move || encryption.reload(|| store.head())).await;
-        refused = 0;
-        match reloaded {
-            Ok(Ok(true)) => tracing::info!("the encryption configuration has changed"),
-            Ok(Ok(false)) => {}
-            Ok(Err(error)) => {
-                if let EncryptionError::KeyInUse { .. } = error {
-                    refused = TRY_AGAIN;
-                }
-                tracing::warn!("the previous encryption configuration stays in use: {error}");
+        let (encryption, store, path) = (encryption.clone(), store.clone(), path.clone());
+        let checked = tokio::task::spawn_blocking(move || {
+            let checked = check(&mut read, &path, &encryption, &*store);
+            (read, checked)
+        });
+        match checked.await {
+            Ok((after, lacks_key)) => {
+                read = after;
+                left_out = if lacks_key { TRY_AGAIN } else { 0 };
             }
-            Err(error) => tracing::error!("the encryption configuration could not be checked: {error}"),
+            Err(error) => {
+                tracing::error!("the encryption configuration could not be checked: {error}");
+                read = ReadVersion::default();
+            }
         }
-        known = now;
     }
+}
+
+/// Reads the file if it has changed. Returns whether it lacks a key in use.
+fn check<V: View>(read: &mut ReadVersion, path: &Path, encryption: &Encryption, store: &dyn Kv<V>) -> bool {
+    let mut lacks_key = false;
+    let checked = read.check(path, || match encryption.reload(|| store.head()) {
+        Ok(true) => {
+            tracing::info!("the encryption configuration has changed");
+            Ok(())
+        }
+        Ok(false) => Ok(()),
+        Err(error) => {
+            lacks_key = matches!(error, EncryptionError::KeyInUse { .. });
+            Err(error.to_string())
+        }
+    });
+    if let FileCheck::Failed(problem) = checked {
+        tracing::error!("the previous encryption configuration stays in use: {problem}");
+    }
+    lacks_key
 }

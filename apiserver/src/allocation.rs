@@ -8,8 +8,11 @@ use orlop_store::{Expect, Key, Op, Snapshot, Write};
 use serde_json::{Value, json};
 
 use crate::projection::Projection;
-use crate::registry::Kind;
+use crate::registry::{Kind, service};
 use orlop_api::object::Object;
+
+/// The prefixes of all allocations.
+const RESERVATIONS: [&str; 2] = [service::ADDRESSES, service::NODE_PORTS];
 
 /// Returns the writes that accompany the write of the object at `owner`, which changes from `old` to `new`.
 pub(crate) fn writes(
@@ -39,6 +42,25 @@ pub(crate) fn writes(
         Some(Write { key: record.key.clone(), expect: Expect::Revision(record.mod_revision), op: Op::Delete })
     });
     taken.chain(given_back).collect()
+}
+
+/// Returns the writes that release all allocations of an owner whose object cannot be read.
+pub(crate) fn release_all(
+    kind: &dyn Kind,
+    owner: &str,
+    head: &Snapshot<Projection>,
+) -> Vec<Write<Projection>> {
+    if !kind.reserves() {
+        return Vec::new();
+    }
+    let all = RESERVATIONS.iter().flat_map(|prefix| head.range(prefix, None));
+    let own = all.filter(|record| owner_of(&record.value).as_deref() == Some(owner));
+    own.map(|record| Write {
+        key: record.key.clone(),
+        expect: Expect::Revision(record.mod_revision),
+        op: Op::Delete,
+    })
+    .collect()
 }
 
 fn owner_of(value: &[u8]) -> Option<String> {

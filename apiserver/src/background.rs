@@ -158,6 +158,11 @@ async fn expire(
     Ok(())
 }
 
+/// Reads the keys of service account tokens again when their file changes, until shutdown.
+pub(crate) async fn keep_signing_keys_current(server: Arc<Inner>) {
+    let _ = server.closing.run_until_cancelled(server.accounts.keep_keys_current()).await;
+}
+
 /// Keeps the relations between nodes and objects up to date until shutdown.
 pub(crate) async fn keep_authorizer_current(server: Arc<Inner>) {
     let _ = server.closing.run_until_cancelled(server.authorizer.keep_current()).await;

@@ -30,7 +30,14 @@ pub(crate) async fn publish(server: &Inner, info: &ClusterInfo) -> Result<(), St
         let head = server.store.head();
         let record = head.get(key.as_str());
         let mut object = match record {
-            Some(record) => stored::decode_as(kind, record),
+            Some(record) => match stored::decode_as(kind, record) {
+                Ok(object) => object,
+                // The server starts without it, and its other members stay.
+                Err(error) => {
+                    tracing::warn!(%error, "the ConfigMap {NAMESPACE}/{NAME} is unreadable, and stays unchanged");
+                    return Ok(());
+                }
+            },
             None => Object::from_value(json!({"metadata": {
                 "name": NAME, "namespace": NAMESPACE, "uid": uuid::Uuid::new_v4().to_string(),
                 "creationTimestamp": show_time(server.now()),

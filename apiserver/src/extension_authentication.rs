@@ -42,7 +42,7 @@ pub(crate) async fn keep(server: &Inner) -> Result<(), String> {
     let key = dispatch::key(kind, NAMESPACE, NAME);
     let head = server.store.head();
     let found = head.get(&key);
-    let existing = found.map(|record| stored::decode(record));
+    let existing = found.map(|record| stored::decode(record)).transpose().map_err(|error| error.message)?;
     let old = existing.as_ref().and_then(|map| map.at(&["data"])?.as_object().cloned()).unwrap_or_default();
     let [users, proxies] = authorities.certificates();
     let data = combined(&old, &users, &proxies, server.config.auth.front_proxy.as_ref(), server.now());

@@ -90,9 +90,10 @@ async fn put(server: &Inner, kind: &'static dyn Kind, mut want: Object) -> Resul
     let key = dispatch::key(kind, NAMESPACE, NAME);
     let head = server.store.head();
     let found = head.get(&key);
-    let (object, expect) = match found {
-        Some(record) => {
-            let mut object = stored::decode(record);
+    let old = found.map(|record| stored::decode(record)).transpose().map_err(|error| error.message)?;
+    let (object, expect) = match (found, &old) {
+        (Some(record), Some(old)) => {
+            let mut object = old.clone();
             if leads(&object) == leads(&want) {
                 return Ok(());
             }
@@ -108,7 +109,7 @@ async fn put(server: &Inner, kind: &'static dyn Kind, mut want: Object) -> Resul
             object.meta().remove("resourceVersion");
             (object, Expect::Revision(record.mod_revision))
         }
-        None => {
+        _ => {
             want.set(&["metadata", "name"], NAME);
             want.set(&["metadata", "namespace"], NAMESPACE);
             want.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
@@ -118,7 +119,6 @@ async fn put(server: &Inner, kind: &'static dyn Kind, mut want: Object) -> Resul
             (want, Expect::Absent)
         }
     };
-    let old = found.map(|record| stored::decode(record));
     let mut writes = allocation::writes(kind, &key, old.as_ref(), Some(&object), &head);
     let (value, view) = stored::encode(kind, &object);
     let own = Key::from(key);

@@ -70,7 +70,21 @@ pub fn by_storage_prefix(prefix: &str) -> Option<&'static dyn Kind> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use orlop_api::registry::stored_kinds;
+
     use super::*;
+
+    /// Encryption rules apply to the kinds of this table only.
+    #[test]
+    fn table_of_stored_kinds_contains_every_compiled_in_kind() {
+        let stored = KINDS.iter().filter(|kind| kind.is_stored() && !kind.is_view());
+        let stored: BTreeSet<_> =
+            stored.map(|kind| (kind.names().group, kind.names().plural, kind.storage_prefix())).collect();
+        let table: BTreeSet<_> = stored_kinds().map(|kind| (kind.group, kind.plural, kind.prefix)).collect();
+        assert_eq!(stored, table);
+    }
 
     #[test]
     fn every_kind_is_listed_once_and_definitions_follow_attachments() {

@@ -164,6 +164,7 @@ impl Server {
         tasks.spawn(background::keep_system_objects(inner.clone()));
         tasks.spawn(background::expire_events(inner.clone()));
         tasks.spawn(background::keep_authorizer_current(inner.clone()));
+        tasks.spawn(background::keep_signing_keys_current(inner.clone()));
         inner.authenticators.start(&tasks, &inner.closing);
         tasks.spawn(background::measure_old_states(inner.clone()));
         tasks.close();

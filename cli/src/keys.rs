@@ -6,10 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 use orlop_apiserver::service_account::key_file::{key_file, rotate};
 
 use crate::args::{KeysCommand, RotateArgs};
+use crate::owner;
 
 /// Runs the command and returns the text to print.
 pub(crate) fn run(command: KeysCommand) -> Result<String, Box<dyn Error>> {
     let KeysCommand::Rotate(RotateArgs { data_dir, keep_old }) = command;
+    owner::check(&data_dir)?;
     if !data_dir.join("STORE").try_exists()? {
         return Err(
             format!("there is no store in {}: use the --data-dir of the server", data_dir.display()).into()
@@ -35,6 +37,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn keys_are_not_rotated_in_a_directory_of_another_user() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("STORE"), "").unwrap();
+        let data_dir = owner::tests::of_other_user(dir.path());
+        // Without root, `/` has no store: the check of the owner comes first.
+        let error = run(KeysCommand::Rotate(RotateArgs { data_dir, keep_old: Duration::ZERO })).unwrap_err();
+        assert!(error.to_string().contains("belongs to the user with the ID"), "{error}");
+    }
 
     #[test]
     fn rotation_needs_a_store_and_reports_the_end_of_old_tokens() {

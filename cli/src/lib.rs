@@ -13,6 +13,7 @@ mod insight;
 mod keys;
 mod kubeconfig;
 pub mod logging;
+mod owner;
 mod snapshot;
 mod store;
 mod token;

@@ -11,6 +11,7 @@ use orlop_store::embedded::{Options, compact, purge};
 use orlop_store::{AcceptedLoss, CheckOptions, CheckOutcome, Key, Redact, Sensitive, accept_loss};
 
 use crate::args::StoreCommand;
+use crate::owner;
 
 /// A running store cannot be checked.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,7 @@ pub(crate) struct StoreInUse {
 pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
     match command {
         StoreCommand::Check { dir, accept_loss: true } => {
+            owner::check(&dir)?;
             let options = Options { lock_wait: Duration::ZERO, ..Options::default() };
             let AcceptedLoss { kept, acknowledged, continues } = accept_loss(&dir, &options)?;
             Ok(format!(
@@ -49,6 +51,7 @@ pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
         }
         StoreCommand::Purge { object, data_dir } => {
             let key = key_of(&object)?;
+            owner::check(&data_dir)?;
             let sensitive = Sensitive { redact: Redact(Arc::new(former_version)), ..Sensitive::default() };
             let options = Options { lock_wait: Duration::ZERO, sensitive, ..Options::default() };
             let erased = purge(&data_dir, &key, &options)?;
@@ -58,6 +61,7 @@ pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
             ))
         }
         StoreCommand::Compact { data_dir } => {
+            owner::check(&data_dir)?;
             let options = Options { lock_wait: Duration::ZERO, ..Options::default() };
             let done = compact(&data_dir, &options)?;
             Ok(format!(
@@ -100,6 +104,20 @@ fn key_of(object: &str) -> Result<Key, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directory_of_another_user_is_not_written() {
+        let own = tempfile::tempdir().expect("a directory");
+        let dir = owner::tests::of_other_user(own.path());
+        for command in [
+            StoreCommand::Purge { object: "secrets/default/a".to_owned(), data_dir: dir.clone() },
+            StoreCommand::Compact { data_dir: dir.clone() },
+            StoreCommand::Check { dir: dir.clone(), accept_loss: true },
+        ] {
+            let error = run(command).expect_err("refused").to_string();
+            assert!(error.contains("belongs to the user with the ID"), "{error}");
+        }
+    }
 
     #[test]
     fn object_names_its_key() {

@@ -2,6 +2,9 @@
 //!
 //! No error contains a value of the file, because keys are in it.
 
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use orlop_codec::decode::read_yaml;
 use serde_json::{Map, Value};
 
@@ -24,8 +27,32 @@ pub(crate) struct ProviderConfiguration {
 /// A key. Not printable.
 pub(crate) struct KeyConfiguration {
     pub(crate) name: String,
-    /// The key in base64.
-    pub(crate) secret: String,
+    pub(crate) secret: KeySecret,
+}
+
+/// The bytes of a key.
+pub(crate) enum KeySecret {
+    /// The field is empty.
+    Missing,
+    /// The field is not base64.
+    Malformed,
+    /// The key.
+    Bytes(Vec<u8>),
+}
+
+/// As Go's decoder, which ignores the bits after the last byte.
+const LENIENT: GeneralPurpose =
+    GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
+
+impl KeySecret {
+    /// Decodes base64. As in Go, line breaks are ignored: a block of YAML ends with one.
+    fn parse(text: &str) -> Self {
+        if text.is_empty() {
+            return KeySecret::Missing;
+        }
+        let text: String = text.chars().filter(|char| !matches!(char, '\r' | '\n')).collect();
+        LENIENT.decode(text).map_or(KeySecret::Malformed, KeySecret::Bytes)
+    }
 }
 
 /// The configuration.
@@ -101,7 +128,7 @@ fn keys(value: &Value, path: &str) -> Result<Vec<KeyConfiguration>, String> {
         known(key, &path, &["name", "secret"])?;
         keys.push(KeyConfiguration {
             name: string(key.get("name"), &format!("{path}.name"))?,
-            secret: string(key.get("secret"), &format!("{path}.secret"))?,
+            secret: KeySecret::parse(&string(key.get("secret"), &format!("{path}.secret"))?),
         });
     }
     Ok(keys)
@@ -145,6 +172,28 @@ mod tests {
 
     fn refusal(text: &str) -> String {
         parse(text.as_bytes()).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn secret_may_contain_line_breaks() {
+        for (text, want) in [
+            ("bWFy\na2Vy\r\n", Some("marker")),
+            ("bWFya2Vy", Some("marker")),
+            ("\n", Some("")),
+            ("", None),
+            ("bWFya2Vy ", None),
+            ("bWFya2V", None),
+        ] {
+            let found = match KeySecret::parse(text) {
+                KeySecret::Bytes(key) => Some(key),
+                KeySecret::Missing | KeySecret::Malformed => None,
+            };
+            assert_eq!(found.as_deref(), want.map(str::as_bytes), "{text:?}");
+        }
+        let block = "resources:\n- resources: [secrets]\n  providers:\n  - aescbc:\n      keys:\n      - name: a\n        secret: |\n          bWFya2Vy\n";
+        let parsed = parse(format!("{HEAD}{block}").as_bytes()).unwrap_or_else(|why| panic!("{why}"));
+        let keys = parsed.resources[0].providers[0].aescbc.as_ref().map(|keys| &keys[0].secret);
+        assert!(matches!(keys, Some(KeySecret::Bytes(key)) if key == b"marker"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The transformer of a server, with the configuration of its file.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -85,6 +86,7 @@ impl Encryption {
     /// # Errors
     /// The file cannot be read or is not valid.
     pub fn load(path: &Path) -> Result<Self, EncryptionError> {
+        warn_if_readable_by_others(path);
         let (rules, checksum) = read(path)?;
         let rules = RulesInUse { rules, fallback: None, checksum };
         Ok(Encryption { path: Some(path.to_owned()), rules: ArcSwap::from_pointee(rules) })
@@ -104,9 +106,34 @@ pub(crate) fn read(path: &Path) -> Result<(Arc<Rules>, u64), EncryptionError> {
         Rules::new(&configuration)
     });
     let rules = rules.map_err(|problem| EncryptionError::Invalid { path: path.to_owned(), problem })?;
+    let without_effect = rules.without_effect();
+    if !without_effect.is_empty() {
+        tracing::warn!(
+            "{} has rules that match no resource of this server: {}",
+            path.display(),
+            without_effect.join(", ")
+        );
+    }
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     Ok((Arc::new(rules), hasher.finish()))
+}
+
+pub(crate) fn warn_if_readable_by_others(path: &Path) {
+    if let Ok(found) = std::fs::metadata(path)
+        && is_readable_by_others(found.mode())
+    {
+        tracing::warn!(
+            "other users can read the keys in {path} (mode {:o}); run `chmod 600 {path}`",
+            found.mode() & 0o777,
+            path = path.display()
+        );
+    }
+}
+
+/// Whether a mode permits other users than the owner to read or replace a file.
+fn is_readable_by_others(mode: u32) -> bool {
+    mode & 0o066 != 0
 }
 
 impl Transformer for Encryption {
@@ -125,6 +152,20 @@ impl Transformer for Encryption {
         match fallback.as_deref().map(read) {
             Some(Ok(Read { value, .. })) => Ok(Decoded { value, is_stale: true }),
             Some(Err(_)) | None => Err(TransformError(error.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_readable_by_others;
+
+    #[test]
+    fn file_must_be_readable_by_its_owner_only() {
+        for (mode, want) in
+            [(0o100_600, false), (0o400, false), (0o640, true), (0o604, true), (0o711, false), (0o620, true)]
+        {
+            assert_eq!(is_readable_by_others(mode), want, "{mode:o}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use orlop_store::{Key, Record, Revision, Snapshot};
 
-use crate::encryption::{Encryption, EncryptionError, RulesInUse, read};
+use crate::encryption::{Encryption, EncryptionError, RulesInUse, read, warn_if_readable_by_others};
 use crate::rules::Rules;
 
 /// The number of records that are checked before the newest state is read again: a state that is in use keeps replaced records in
@@ -51,6 +51,7 @@ impl Encryption {
             self.rules.store(Arc::new(RulesInUse { rules, fallback, checksum }));
         }
         refuse(lost)?;
+        warn_if_readable_by_others(path);
         Ok(true)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use orlop_api::registry;
+use orlop_api::registry::{stored_kind, stored_kinds};
 use orlop_store::Key;
 
 /// A group and a resource; `*` in a pattern matches all.
@@ -19,6 +19,16 @@ impl GroupResource {
     pub fn parse(text: &str) -> Self {
         let (resource, group) = text.split_once('.').unwrap_or((text, ""));
         GroupResource { group: group.to_owned(), resource: resource.to_owned() }
+    }
+
+    /// Whether this is a resource that can exist: of a compiled-in kind, of a custom kind, or a pattern that matches some of these.
+    pub(crate) fn can_exist(&self) -> bool {
+        let mut of_group = stored_kinds().filter(|kind| kind.group == self.group).peekable();
+        if of_group.peek().is_none() {
+            // Only the groups of custom kinds have a dot and no compiled-in kind.
+            return self.group == "*" || self.group.contains('.');
+        }
+        self.resource == "*" || of_group.any(|kind| kind.plural == self.resource)
     }
 
     /// The pattern for all resources of the group.
@@ -46,9 +56,8 @@ impl fmt::Display for GroupResource {
 /// The resource of a key. `None` for records that are no objects.
 pub fn of_key(key: &Key) -> Option<GroupResource> {
     let topic = key.topic();
-    if let Some(kind) = registry::by_storage_prefix(topic) {
-        let names = kind.names();
-        return Some(GroupResource { group: names.group.to_owned(), resource: names.plural.to_owned() });
+    if let Some(kind) = stored_kind(topic) {
+        return Some(GroupResource { group: kind.group.to_owned(), resource: kind.plural.to_owned() });
     }
     // Custom kinds: /registry/GROUP/PLURAL/.
     let (group, resource) = topic.strip_prefix("/registry/")?.strip_suffix('/')?.split_once('/')?;
@@ -79,13 +88,27 @@ mod tests {
 
     #[test]
     fn every_stored_kind_has_a_resource() {
-        for kind in registry::BUILTIN_KINDS.iter().filter(|kind| kind.is_stored() && !kind.is_view()) {
-            let key = Key::from(format!("{}a/b", kind.storage_prefix()));
-            let found = of_key(&key).unwrap();
-            assert_eq!(
-                (found.group.as_str(), found.resource.as_str()),
-                (kind.names().group, kind.names().plural)
-            );
+        for kind in stored_kinds() {
+            let found = of_key(&Key::from(format!("{}a/b", kind.prefix))).unwrap();
+            assert_eq!((found.group.as_str(), found.resource.as_str()), (kind.group, kind.plural));
+            assert!(found.can_exist() && found.whole_group().can_exist(), "{found}");
+        }
+    }
+
+    #[test]
+    fn rules_that_match_nothing_are_recognized() {
+        for (text, want) in [
+            ("*.*", true),
+            ("*.", true),
+            ("*.apps", true),
+            ("widgets.example.com", true),
+            ("validatingadmissionpolicies.admissionregistration.k8s.io", true),
+            ("secret", false),
+            ("deployments", false),
+            ("secrets.apps", false),
+            ("horizontalpodautoscalers.autoscaling", false),
+        ] {
+            assert_eq!(GroupResource::parse(text).can_exist(), want, "{text}");
         }
     }
 

@@ -5,12 +5,10 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use orlop_store::Key;
 
 use crate::chain::{Chain, Keys, Link};
-use crate::config::{EncryptionConfiguration, KeyConfiguration, ProviderConfiguration};
+use crate::config::{EncryptionConfiguration, KeyConfiguration, KeySecret, ProviderConfiguration};
 use crate::provider::{AesCbc, AesGcmKey, Provider, Secretbox};
 use crate::resource::{GroupResource, of_key};
 
@@ -47,6 +45,14 @@ impl Rules {
         Ok(Rules(rules))
     }
 
+    /// The resources of the rules that match no object.
+    pub(crate) fn without_effect(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.0.keys().filter(|resource| !resource.can_exist()).map(ToString::to_string).collect();
+        names.sort();
+        names
+    }
+
     /// The providers for a key.
     pub(crate) fn chain(&self, key: &Key) -> &Chain {
         if self.0.is_empty() {
@@ -73,7 +79,10 @@ fn link(provider: &ProviderConfiguration) -> Result<Link, String> {
     };
     let mut keys = Vec::new();
     for KeyConfiguration { name, secret } in configured {
-        let provider = STANDARD.decode(secret).ok().and_then(|key| create(&key));
+        let provider = match secret {
+            KeySecret::Bytes(key) => create(key),
+            KeySecret::Missing | KeySecret::Malformed => None,
+        };
         keys.push((name.clone(), provider.ok_or_else(|| format!("the secret of key {name} is not valid"))?));
     }
     Ok(Link::Keys(Keys { prefix, no_key, keys }))
@@ -123,6 +132,12 @@ mod tests {
         }
         let none = Rules::default();
         assert_eq!(none.chain(&Key::from("/registry/secrets/a/b")).write("k", b"{}"), Ok(None));
+    }
+
+    #[test]
+    fn rules_without_effect_are_listed() {
+        let rules = rules(&[("secret", "a"), ("secrets", "a"), ("gadgets.example.com", "a")]).unwrap();
+        assert_eq!(rules.without_effect(), ["secret"]);
     }
 
     #[test]

@@ -2,12 +2,10 @@
 //!
 //! Upstream: apiserver `pkg/apis/apiserver/validation/validation_encryption.go`.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use orlop_api::validate::{FieldErrors, Path};
 use serde_json::Value;
 
-use crate::config::{EncryptionConfiguration, KeyConfiguration, ProviderConfiguration};
+use crate::config::{EncryptionConfiguration, KeyConfiguration, KeySecret, ProviderConfiguration};
 use crate::resource::GroupResource;
 
 const AES_KEY_SIZES: &[usize] = &[16, 24, 32];
@@ -147,13 +145,16 @@ fn validate_keys(keys: &[KeyConfiguration], path: &Path, sizes: &[usize], errors
             errors.required(&path.child("name"), "name is a mandatory field for a key");
         }
         let path = path.child("secret");
-        if secret.is_empty() {
-            errors.required(&path, "secret is a mandatory field for a key");
-            continue;
-        }
-        let Ok(key) = STANDARD.decode(secret) else {
-            errors.invalid(&path, "REDACTED", "secrets must be base64 encoded");
-            continue;
+        let key = match secret {
+            KeySecret::Bytes(key) => key,
+            KeySecret::Missing => {
+                errors.required(&path, "secret is a mandatory field for a key");
+                continue;
+            }
+            KeySecret::Malformed => {
+                errors.invalid(&path, "REDACTED", "secrets must be base64 encoded");
+                continue;
+            }
         };
         if !sizes.contains(&key.len()) {
             let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();

@@ -21,7 +21,7 @@ use hyper_util::rt::TokioTimer;
 use jiff::Timestamp;
 use orlop_apiserver::limits::connection::Connections;
 use orlop_apiserver::peer_certificates::ClientAuthorities;
-use orlop_auth::file_version::FileVersion;
+use orlop_auth::file_version::{FileCheck, ReadVersion};
 use orlop_auth::token_file::{TokenFile, TokenFileError};
 use orlop_cli::config::{ListenConfig, TlsSource};
 use tokio::time::MissedTickBehavior;
@@ -207,9 +207,8 @@ async fn keep_current(
     mut tls: Option<TlsKeeper>,
     tokens: Option<Arc<TokenFile>>,
 ) -> std::convert::Infallible {
-    let version = || tokens.as_ref().map(|tokens| FileVersion::of(tokens.path()));
     // The file may have changed since the server has read it: it is read once more.
-    let mut known = None;
+    let mut read = ReadVersion::default();
     let mut ticks = tokio::time::interval(CHECK_FILES_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -217,22 +216,25 @@ async fn keep_current(
         if let Some(tls) = &mut tls {
             tls.check(Timestamp::now());
         }
-        let now = version();
-        if now == known {
-            continue;
-        }
-        known = now;
-        match tokens.as_ref().map(|tokens| tokens.reload()) {
-            Some(Ok(())) => tracing::debug!("the tokens are current"),
-            Some(Err(error @ TokenFileError::Empty { .. })) => {
+        let Some(tokens) = &tokens else { continue };
+        let reload = || match tokens.reload() {
+            Ok(()) => Ok(()),
+            Err(error @ TokenFileError::Empty { .. }) => {
                 tracing::error!("no token of --token-auth-file is valid any more: {error}");
+                Ok(())
             }
-            Some(Err(
+            Err(
                 error @ (TokenFileError::Read { .. }
                 | TokenFileError::Line { .. }
                 | TokenFileError::User { .. }),
-            )) => tracing::error!("the previous tokens of --token-auth-file stay valid: {error}"),
-            None => {}
+            ) => Err(error.to_string()),
+        };
+        match read.check(tokens.path(), reload) {
+            FileCheck::Read => tracing::debug!("the tokens are current"),
+            FileCheck::Failed(problem) => {
+                tracing::error!("the previous tokens of --token-auth-file stay valid: {problem}");
+            }
+            FileCheck::Unchanged | FileCheck::StillFailed => {}
         }
     }
 }

@@ -12,9 +12,9 @@
 
 mod names;
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use orlop_pki::authority::{Authority, AuthorityError, SignedKey, is_due};
 use orlop_pki::kubeconfig::{Kubeconfig, KubeconfigParts, KubeconfigUser};
+use orlop_pki::private_file;
 
 pub(crate) use names::server_names;
 
@@ -85,7 +86,7 @@ impl OwnAuthority {
             return Ok(path);
         }
         let text = self.kubeconfig(url, ADMIN.0, &[ADMIN.1.to_owned()], now)?;
-        write(&path, &text).map_err(|error| PkiError::Write { path: path.clone(), error })?;
+        private_file::replace(&path, &text).map_err(|error| PkiError::Write { path: path.clone(), error })?;
         Ok(path)
     }
 
@@ -178,7 +179,7 @@ fn restore(data_dir: &Path, dir: &Path, key: String, now: Timestamp) -> Result<S
             pair
         }
     };
-    write(&path, &pair.certificate).map_err(|error| PkiError::Write { path, error })?;
+    private_file::replace(&path, &pair.certificate).map_err(|error| PkiError::Write { path, error })?;
     Ok(pair)
 }
 
@@ -189,26 +190,9 @@ fn create(dir: &Path, now: Timestamp) -> Result<SignedKey, PkiError> {
     made.map_err(|error| PkiError::Write { path: dir.to_owned(), error })?;
     let (certificate, key) = paths(dir);
     for (path, text) in [(key, &pair.key), (certificate, &pair.certificate)] {
-        write(&path, text).map_err(|error| PkiError::Write { path, error })?;
+        private_file::replace(&path, text).map_err(|error| PkiError::Write { path, error })?;
     }
     Ok(pair)
-}
-
-/// Replaces a file atomically, and syncs it. Only its owner can read the file.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let temporary = PathBuf::from(temporary);
-    match std::fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)?;
-    let parent = path.parent().unwrap_or(Path::new("."));
-    std::fs::File::open(parent)?.sync_all()
 }
 
 #[cfg(test)]

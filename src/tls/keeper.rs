@@ -30,6 +30,8 @@ pub(crate) struct TlsKeeper {
     authorities: Arc<ClientAuthorities>,
     config: RustlsConfig,
     made: Made,
+    /// The problem of the last attempt to replace the configuration, if it failed.
+    problem: Option<String>,
 }
 
 impl std::fmt::Debug for TlsKeeper {
@@ -56,7 +58,14 @@ impl TlsKeeper {
     ) -> Result<Self, TlsError> {
         let made = inputs(&origin, &clients, Some(now));
         let config = make(&origin, &clients, &authorities, &made.names, now)?;
-        Ok(TlsKeeper { origin, clients, authorities, config: RustlsConfig::from_config(config), made })
+        Ok(TlsKeeper {
+            origin,
+            clients,
+            authorities,
+            config: RustlsConfig::from_config(config),
+            made,
+            problem: None,
+        })
     }
 
     /// The authorities that verify client certificates.
@@ -84,11 +93,17 @@ impl TlsKeeper {
                 self.config.reload_from_config(config);
                 tracing::info!("the changed certificates are in use");
                 self.made = Made { signed: Some(now), ..current };
+                self.problem = None;
             }
+            // The next check tries again: the error may be temporary, and the previous authorities may have to end.
             Err(error) => {
-                tracing::error!("the previous certificates and client authorities stay in use: {error}");
-                // The same files are not read again until they change; a failed signature is tried again.
-                self.made = current;
+                let problem = error.to_string();
+                if self.problem.as_ref() != Some(&problem) {
+                    tracing::error!(
+                        "the previous certificates and client authorities stay in use: {problem}"
+                    );
+                    self.problem = Some(problem);
+                }
             }
         }
     }

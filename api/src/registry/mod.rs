@@ -61,6 +61,7 @@ pub mod service;
 mod service_account;
 mod stateful_set;
 pub mod storage_class;
+mod stored_kinds;
 #[cfg(test)]
 mod testing;
 mod volume_attachment;
@@ -77,6 +78,7 @@ pub use crate::kind::{
 };
 pub use crate::kind::{KindRef, Permission, TypeRef, WriteContext};
 pub use cells::ago;
+pub use stored_kinds::{StoredKind, stored_kind, stored_kinds};
 
 /// Every built-in kind except `CustomResourceDefinition`, whose validation is in `orlop-crd`. The registry of
 /// the API server includes that one, too.

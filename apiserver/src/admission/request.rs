@@ -87,7 +87,8 @@ impl Request<'_> {
     }
 }
 
-/// Reads the current state of the store, from memory.
+/// Reads the current state of the store, from memory. Skips unreadable objects; the request then fails, whatever is decided without
+/// them.
 pub trait Lookup {
     /// Whether a user may perform a request.
     fn permits(&self, user: &UserInfo, request: &RequestInfo) -> bool;

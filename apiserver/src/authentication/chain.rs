@@ -182,6 +182,9 @@ impl Authenticators {
                 if let Some(text) = found.stale {
                     request.extensions_mut().insert(AuthenticationAnnotation(STALE_TOKEN, text));
                 }
+                if let Some(key) = found.key {
+                    request.extensions_mut().insert(key);
+                }
                 Ok(found.user)
             }
             Err(error) => {

@@ -11,7 +11,7 @@ use orlop_auth::token_file::TokenFile;
 use super::bootstrap_tokens::BootstrapTokens;
 use super::oidc::Issuer;
 use super::webhook::Webhook;
-use crate::service_account::Accounts;
+use crate::service_account::{AccountUser, Accounts, TokenKey};
 
 /// Upstream's text for a token that no authenticator knows.
 const INVALID: &str = "invalid bearer token";
@@ -24,6 +24,8 @@ pub(crate) struct TokenUser {
     pub(crate) audiences: Vec<String>,
     /// The text for the audit log if the validity of the token was extended.
     pub(crate) stale: Option<String>,
+    /// The key of a service account token.
+    pub(crate) key: Option<TokenKey>,
 }
 
 /// The configured authenticators, in upstream's order.
@@ -66,7 +68,8 @@ impl TokenAuthenticators {
         }
         match self.accounts.as_ref().and_then(|accounts| accounts.user_of(token, wanted)) {
             Some(Ok(found)) => {
-                return Some(TokenUser { user: found.user, audiences: found.audiences, stale: found.stale });
+                let AccountUser { user, audiences, stale, key } = found;
+                return Some(TokenUser { user, audiences, stale, key: Some(key) });
             }
             Some(Err(error)) => errors.push(error.to_string()),
             None => {}
@@ -89,7 +92,7 @@ impl TokenAuthenticators {
             }
         }
         match self.webhook.as_ref()?.user_of(token, wanted, &self.audiences).await {
-            Ok(Some((user, audiences))) => Some(TokenUser { user, audiences, stale: None }),
+            Ok(Some((user, audiences))) => Some(TokenUser { user, audiences, stale: None, key: None }),
             Ok(None) => None,
             Err(error) => {
                 errors.push(error);
@@ -103,7 +106,7 @@ impl TokenAuthenticators {
         let audiences: Vec<String> =
             self.audiences.iter().filter(|own| wanted.contains(own)).cloned().collect();
         let is_for_it = !audiences.is_empty();
-        is_for_it.then_some(TokenUser { user, audiences, stale: None })
+        is_for_it.then_some(TokenUser { user, audiences, stale: None, key: None })
     }
 }
 

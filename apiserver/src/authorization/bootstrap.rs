@@ -61,7 +61,14 @@ fn reconciled(server: &Inner, kind: &dyn Kind, wanted: &Value) -> Option<Write<P
     let key = Key::from(dispatch::key(kind, text("namespace"), text("name")));
     let head = server.store.head();
     let record = head.get(key.as_str());
-    let old = record.map(|record| stored::decode_as(kind, record).into_value());
+    let old = match record.map(|record| stored::decode_as(kind, record)).transpose() {
+        Ok(old) => old.map(Object::into_value),
+        // Its rules or subjects would be lost.
+        Err(error) => {
+            tracing::warn!(%error, "a role or binding of the server is unreadable, and stays unchanged");
+            return None;
+        }
+    };
     let result = reconcile(old.as_ref(), wanted)?;
     let expect = record.map_or(Expect::Absent, |record| Expect::Revision(record.mod_revision));
     let mut object = Object::from_value(result);

@@ -16,6 +16,7 @@ use crate::encode::stored;
 use crate::followed::{Followed, FollowedKind};
 use crate::projection::Projection;
 use crate::registry::{self, Kind};
+use orlop_api::object::Object;
 
 /// The kinds from which the relations follow.
 const KINDS: [FollowedKind<RelationSource>; 4] = [
@@ -106,6 +107,8 @@ fn set(
         source != RelationSource::Pod
             || record.view.field("spec.nodeName").is_some_and(|node| !node.is_empty())
     };
-    let object = record.filter(relates).map(|record| stored::decode_as(kind, record).into_value());
+    // An unreadable object relates nothing to a node.
+    let object = record.filter(relates).and_then(|record| stored::decode_as(kind, record).ok());
+    let object = object.map(Object::into_value);
     graph.set(source, namespace, name, object.as_ref());
 }

@@ -13,6 +13,7 @@ use crate::encode::stored;
 use crate::followed::{Followed, FollowedKind};
 use crate::projection::Projection;
 use crate::registry::Kind;
+use orlop_api::object::Object;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -68,6 +69,7 @@ fn set(
     record: Option<&Record<Projection>>,
 ) {
     let (namespace, name) = key_names(kind, key);
-    let object = record.map(|record| stored::decode_as(kind, record).into_value());
+    // An unreadable role or binding permits nothing.
+    let object = record.and_then(|record| stored::decode_as(kind, record).ok()).map(Object::into_value);
     index.set(rbac, namespace, name, object.as_ref());
 }

@@ -116,17 +116,18 @@ impl Kinds {
         let before = self.now();
         let by_name: HashMap<&str, &Live> =
             before.definitions.iter().map(|live| (live.name(), live)).collect();
-        let one = |head: &Object, whole: &dyn Fn() -> Object| {
+        let one = |head: &Object, whole: &dyn Fn() -> Option<Object>| {
             let known = by_name.get(head.name()).copied();
             if let Some(known) = known.filter(|known| known.definition.is_same(head)) {
                 return Some(known.clone());
             }
-            let definition = Definition::of(&whole())?;
+            let definition = Definition::of(&whole()?)?;
             let same_form = known.filter(|known| definition.is_version_of(&known.definition));
             let ended = same_form.map_or_else(|| closing.child_token(), |known| known.ended.clone());
             Some(Live { definition: Arc::new(definition), ended })
         };
-        let bundled = bundled::definitions().iter().filter_map(|object| one(object, &|| object.clone()));
+        let bundled = bundled::definitions().iter();
+        let bundled = bundled.filter_map(|object| one(object, &|| Some(object.clone())));
         let own = definitions.iter().filter(|listed| !bundled::has(listed.head.name()));
         let own = own.filter_map(|listed| one(&listed.head, &|| listed.whole()));
         let live: Vec<Live> = bundled.chain(own).collect();

@@ -18,16 +18,17 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    pub(super) fn of(record: &Arc<Record<Projection>>) -> Self {
-        let mut head = stored::decode(record);
+    /// The definition of a record; `None` if it cannot be read. Its kind is then not served.
+    pub(super) fn of(record: &Arc<Record<Projection>>) -> Option<Self> {
+        let mut head = stored::decode(record).ok()?;
         head.remove(&["spec", "versions"]);
-        Listed { record: record.clone(), head: Arc::new(head) }
+        Some(Listed { record: record.clone(), head: Arc::new(head) })
     }
 
-    /// Returns the whole definition, with the status of `head`.
-    pub(crate) fn whole(&self) -> Object {
-        let mut whole = stored::decode(&self.record);
+    /// Returns the whole definition, with the status of `head`; `None` if it cannot be read.
+    pub(crate) fn whole(&self) -> Option<Object> {
+        let mut whole = stored::decode(&self.record).ok()?;
         whole.copy_member(&self.head, "status");
-        whole
+        Some(whole)
     }
 }

@@ -58,10 +58,10 @@ pub(crate) fn record(
     now: Timestamp,
 ) -> Result<Response, ApiError> {
     if wanted.transform != Transform::Object || wanted.media != Media::Json {
-        return object(kind, code, stored::decode_as(&**kind, found), wanted, query, now);
+        return object(kind, code, stored::decode_as(&**kind, found)?, wanted, query, now);
     }
     let mut out = Vec::with_capacity(found.value.len() + 128);
-    stored::write_object(&mut out, &**kind, found, found.mod_revision);
+    stored::write_object(&mut out, &**kind, found, found.mod_revision)?;
     Ok(json_bytes(code, wanted, out))
 }
 

@@ -205,7 +205,9 @@ impl List {
             match &self.form {
                 ListForm::Objects => stored::write_item(out, &*self.kind, record),
                 ListForm::Metadata(version) => {
-                    let item = shape::metadata_only(version, &stored::decode_as(&*self.kind, record));
+                    // The list has checked that its records are readable.
+                    let object = stored::decode_as(&*self.kind, record).unwrap_or_default();
+                    let item = shape::metadata_only(version, &object);
                     // Writing into memory cannot fail.
                     let _ = serde_json::to_writer(&mut *out, &item);
                 }
@@ -224,7 +226,9 @@ impl List {
     fn into_whole(self, wanted: RequestedEncoding) -> Result<Response, ApiError> {
         let (kind, api_version) = self.names();
         let (records, metadata) = (&self.listed.records, self.listed.metadata());
-        let objects = records.iter().map(|record| stored::decode_as(&*self.kind, record));
+        records.iter().try_for_each(|record| stored::readable(record))?;
+        // All are readable.
+        let objects = records.iter().filter_map(|record| stored::decode_as(&*self.kind, record).ok());
         let items: Box<dyn Iterator<Item = Value>> = match &self.form {
             // Items of custom kinds include kind and apiVersion.
             ListForm::Objects if self.kind.is_custom() => {

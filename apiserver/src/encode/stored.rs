@@ -1,23 +1,19 @@
 //! Encodes and decodes records of the store with `orlop-codec`.
 //!
 //! The value of a record may be unreadable, for example if its key is not in the encryption configuration, or a former version that
-//! is not retained. A request for such an object fails ([`readable`]). Requests for the past return the remaining
-//! parts: at least an object with its name and an annotation with the reason.
+//! is not retained. Decoding then fails, and with it the request. Only readers of the past continue with what remains of such an object
+//! (`insight/remains.rs`).
 
 use bytes::Bytes;
 use orlop_codec::encode::envelope;
 use orlop_codec::encode::stored::{self, StoredObject};
 use orlop_store::{Record, Revision, Stored};
 
-use crate::encode::shape;
 use crate::projection::Projection;
 use crate::registry::Kind;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_apimachinery::quoted;
-
-/// The annotation of an object that stands for an unreadable value.
-const UNREADABLE: &str = "orlop.dev/unreadable";
 
 /// Returns the stored object of a record at a revision (its own, or that of the deletion).
 pub(crate) fn at(record: &Record<Projection>, revision: Revision) -> StoredObject<'_> {
@@ -56,51 +52,38 @@ pub(crate) fn readable(record: &Record<Projection>) -> Result<(), ApiError> {
 }
 
 /// Decodes the object of a record in its stored form, with its resourceVersion.
-pub(crate) fn decode(record: &Record<Projection>) -> Object {
-    match record.unreadable() {
-        None => stored::decode(current(record)),
-        Some(why) => unreadable(record, record.mod_revision, &why.to_string()),
-    }
+///
+/// # Errors
+/// The value of the record cannot be read. A writer must not replace it, and a decision must not ignore it.
+pub(crate) fn decode(record: &Record<Projection>) -> Result<Object, ApiError> {
+    readable(record)?;
+    Ok(stored::decode(current(record)))
 }
 
 /// Decodes the object of a record in the form that a kind shows.
-pub(crate) fn decode_as(kind: &dyn Kind, record: &Record<Projection>) -> Object {
-    kind.to_shown(decode(record))
-}
-
-/// An object that stands for an unreadable value.
-fn unreadable(record: &Record<Projection>, revision: Revision, why: &str) -> Object {
-    let place = record.key.as_str().strip_prefix(record.key.topic()).unwrap_or_default();
-    let mut object = Object::default();
-    match place.split_once('/') {
-        Some((namespace, name)) => {
-            object.set(&["metadata", "name"], name);
-            object.set(&["metadata", "namespace"], namespace);
-        }
-        None => object.set(&["metadata", "name"], place),
-    }
-    object.set(&["metadata", "resourceVersion"], revision.to_string());
-    object.set(&["metadata", "annotations", UNREADABLE], why);
-    object
+///
+/// # Errors
+/// As [`decode`].
+pub(crate) fn decode_as(kind: &dyn Kind, record: &Record<Projection>) -> Result<Object, ApiError> {
+    Ok(kind.to_shown(decode(record)?))
 }
 
 /// Appends a record as a single object, with kind and apiVersion, at a revision.
+///
+/// # Errors
+/// As [`decode`].
 pub(crate) fn write_object(
     out: &mut Vec<u8>,
     kind: &dyn Kind,
     record: &Record<Projection>,
     revision: Revision,
-) {
-    if let Some(why) = record.unreadable() {
-        let value = shape::with_kind(kind, unreadable(record, revision, &why.to_string()));
-        // Writing JSON into memory cannot fail.
-        let _ = serde_json::to_writer(&mut *out, &value);
-        return;
-    }
+) -> Result<(), ApiError> {
+    readable(record)?;
     envelope::write_object(out, kind, at(record, revision));
+    Ok(())
 }
 
-/// Appends a record as an item of a list, without kind and apiVersion.
+/// Appends a record as an item of a list, without kind and apiVersion. The caller has checked that it is [`readable`].
 pub(crate) fn write_item(out: &mut Vec<u8>, kind: &dyn Kind, record: &Record<Projection>) {
     envelope::write_item(out, kind, current(record));
 }

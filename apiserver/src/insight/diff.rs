@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::changes::changes;
 use super::past::{moment_of, state_at, time_text};
-use super::{API_VERSION, ObjectTarget, bad_parameter, redact, was_not_there};
-use crate::encode::{shape, stored};
+use super::{API_VERSION, ObjectTarget, bad_parameter, redact, remains, was_not_there};
+use crate::encode::shape;
 use crate::projection::Projection;
 use crate::state::Inner;
 
@@ -25,7 +25,7 @@ pub(super) async fn diff(server: &Inner, target: &ObjectTarget, query: &Query) -
     if old.is_none() && new.is_none() {
         return Err(was_not_there(target, &format!(" at revision {from}, nor at {to}")));
     }
-    let uid = new.as_ref().or(old.as_ref()).map(|record| stored::decode(record).uid().to_owned());
+    let uid = new.as_ref().or(old.as_ref()).map(|record| remains::of(record).uid().to_owned());
     let side = |revision: Revision, record: &Option<Arc<Record<Projection>>>| {
         let mut side = json!({"revision": revision.to_string(), "exists": record.is_some()});
         if let Some(record) = record {
@@ -36,7 +36,7 @@ pub(super) async fn diff(server: &Inner, target: &ObjectTarget, query: &Query) -
         side
     };
     let shown = |record: &Option<Arc<Record<Projection>>>| {
-        let object = record.as_ref().map(|record| stored::decode_as(&*target.kind, record));
+        let object = record.as_ref().map(|record| remains::shown(&*target.kind, record));
         object.map_or_else(|| json!({}), |object| shape::with_kind(&*target.kind, object))
     };
     let mut list = changes(target.kind.clone(), &shown(&old), &shown(&new));

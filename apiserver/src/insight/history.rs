@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::changes::{Change, changes};
 use super::past::{read_error, time_text};
-use super::{API_VERSION, ObjectTarget, bad_parameter, limit, redact, was_not_there};
-use crate::encode::{shape, stored};
+use super::{API_VERSION, ObjectTarget, bad_parameter, limit, redact, remains, was_not_there};
+use crate::encode::shape;
 use crate::projection::Projection;
 use crate::registry::{Kind, KindRef};
 use crate::state::Inner;
@@ -88,7 +88,7 @@ async fn writes(
 
 /// The object of a record as responses show it.
 fn shown(kind: &dyn Kind, record: &Record<Projection>) -> Value {
-    shape::with_kind(kind, stored::decode_as(kind, record))
+    shape::with_kind(kind, remains::shown(kind, record))
 }
 
 fn item(kind: &KindRef, event: &Event<Projection>, whole: bool) -> Value {

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::key_resolver::KindPrefix;
 use super::past::time_text;
-use super::redact;
-use crate::encode::{shape, stored};
+use super::{redact, remains};
+use crate::encode::shape;
 use crate::projection::Projection;
 use crate::routes::version::git_version;
 use orlop_api::status::ApiError;
@@ -109,7 +109,7 @@ fn write_object(
 ) {
     let kind = &*place.kind;
     if redact::is_secret(kind) || kind.reads_through() {
-        let mut object = stored::decode_as(kind, record);
+        let mut object = remains::shown(kind, record);
         object.set(&["metadata", "resourceVersion"], revision.to_string());
         if !managed_fields {
             object.meta().remove("managedFields");
@@ -123,7 +123,7 @@ fn write_object(
         return;
     }
     let start = out.len();
-    stored::write_object(out, kind, record, revision);
+    remains::write(out, kind, record, revision);
     if !managed_fields && let Some(found) = managed_member(&out[start..]) {
         out.drain(start + found.start..start + found.end);
     }

@@ -28,6 +28,7 @@ pub(crate) mod live;
 pub(crate) mod past;
 pub(crate) mod plan;
 pub mod redact;
+mod remains;
 pub mod replay;
 mod revisions;
 mod rights;

@@ -27,7 +27,7 @@ pub(crate) async fn why(
     // Read here, so that the explainer needs no right to read every object.
     let head = server.store.head();
     let record = head.get(&target.key()).ok_or_else(|| ApiError::not_found(names, &target.name))?;
-    let object = shape::with_kind(&*target.kind, stored::decode_as(&*target.kind, record));
+    let object = shape::with_kind(&*target.kind, stored::decode_as(&*target.kind, record)?);
     let asked = ExplainTarget {
         api_version: names.api_version(),
         kind: names.kind.to_owned(),

@@ -1,14 +1,15 @@
 //! The file with the keys of service account tokens, in the data directory and outside the store: snapshots of the store, recordings
 //! and backups of its files never contain the keys.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use orlop_auth::service_account::key::NoRandom;
 use orlop_auth::service_account::key_set::KeySet;
+use orlop_pki::private_file;
 
 /// Why the keys cannot be used or replaced.
 #[derive(Debug, thiserror::Error)]
@@ -54,11 +55,12 @@ pub fn key_file(data_dir: &Path) -> PathBuf {
 }
 
 /// Replaces the signing key. A running server uses the new keys within a second. Tokens of the previous key stay valid for
-/// `keep_old`. Without a file, creates the first key.
+/// `keep_old`. Without a file, creates the first key. Rotations at the same time run one after the other.
 ///
 /// # Errors
 /// The file cannot be read or written, or the system returned no random numbers. The previous keys then stay in use.
 pub fn rotate(path: &Path, now: Timestamp, keep_old: SignedDuration) -> Result<KeySet, KeyFileError> {
+    let _lock = lock(path)?;
     let next = match read(path)? {
         Some(keys) => keys.rotate(now, keep_old)?,
         None => KeySet::generate()?,
@@ -79,29 +81,27 @@ pub(super) fn read(path: &Path) -> Result<Option<KeySet>, KeyFileError> {
     }
 }
 
-/// Replaces the file atomically and durably. Only its owner can read it.
+/// Replaces the file atomically and durably. Only its owner can read it. Its directory exists.
 pub(super) fn write(path: &Path, keys: &KeySet) -> Result<(), KeyFileError> {
-    try_write(path, &keys.text()).map_err(|error| KeyFileError::Write { path: path.to_owned(), error })
+    private_file::replace(path, &keys.text()).map_err(failed(path))
 }
 
-fn try_write(path: &Path, text: &str) -> io::Result<()> {
+/// Creates the directory of the file, and locks it: other processes that change the file wait until the lock is dropped.
+pub(super) fn lock(path: &Path) -> Result<File, KeyFileError> {
     let dir = path.parent().unwrap_or(Path::new("."));
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let temporary = path.with_extension("keys.new");
-    match std::fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
+    let is_new = !dir.try_exists().map_err(failed(path))?;
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed(path))?;
+    if is_new && let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed(path))?;
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)?;
-    std::fs::File::open(dir)?.sync_all()?;
-    // The directory itself may be new.
-    std::fs::File::open(
-        dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")),
-    )?
-    .sync_all()
+    let lock = File::open(dir).map_err(failed(path))?;
+    lock.lock().map_err(failed(path))?;
+    Ok(lock)
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> KeyFileError {
+    let path = path.to_owned();
+    move |error| KeyFileError::Write { path, error }
 }
 
 #[cfg(test)]
@@ -126,6 +126,21 @@ mod tests {
         assert_eq!(stored.text(), second.text());
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file stays");
+    }
+
+    #[test]
+    fn concurrent_rotations_see_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = key_file(dir.path());
+        let (now, keep) = (Timestamp::UNIX_EPOCH, SignedDuration::from_secs(60));
+        let rotations = 8;
+        std::thread::scope(|scope| {
+            for _ in 0..rotations {
+                scope.spawn(|| rotate(&path, now, keep).unwrap());
+            }
+        });
+        // Each rotation has kept the key of the one before it.
+        assert_eq!(read(&path).unwrap().unwrap().accepted(now).count(), rotations);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use orlop_auth::service_account::key::SigningKey;
 use orlop_store::Kv;
 
 use super::ServiceAccountConfig;
-use super::signing_keys::{KeyError, SigningKeys};
+use super::signing_keys::{self, KeyError, SigningKeys};
 use crate::projection::Projection;
 
 /// The keys.
@@ -25,7 +25,7 @@ enum Signing {
     /// The key of the configuration.
     Given(Arc<SigningKey>),
     /// The key that the server has created, and the former ones that are still accepted.
-    Own(SigningKeys),
+    Own(Arc<SigningKeys>),
 }
 
 impl AccountKeys {
@@ -35,23 +35,52 @@ impl AccountKeys {
         key_file: Option<PathBuf>,
         config: &ServiceAccountConfig,
     ) -> Result<Self, KeyError> {
-        let own = SigningKeys::load(store, key_file).await?;
-        let signing = config.signing_key.clone().map_or(Signing::Own(own), Signing::Given);
+        let signing = match &config.signing_key {
+            Some(key) => {
+                signing_keys::move_out(store, key_file.as_deref()).await?;
+                Signing::Given(key.clone())
+            }
+            None => Signing::Own(Arc::new(SigningKeys::load(store, key_file).await?)),
+        };
         Ok(AccountKeys { signing, verifying: config.verifying_keys.clone() })
+    }
+
+    /// Reads changed files again. Does not return if there is a file.
+    pub(super) async fn keep_current(&self) {
+        match &self.signing {
+            Signing::Given(_) => {}
+            Signing::Own(keys) => keys.clone().keep_current().await,
+        }
+    }
+
+    /// Passes the keys that verify tokens at a time to a function; the signing one is the first. A key may be among them twice.
+    fn each_accepted<R>(
+        &self,
+        now: Timestamp,
+        read: impl FnOnce(&mut dyn Iterator<Item = &PublicKey>) -> R,
+    ) -> R {
+        match &self.signing {
+            Signing::Given(key) => read(&mut std::iter::once(key.public()).chain(&self.verifying)),
+            Signing::Own(keys) => read(&mut keys.current().accepted(now).chain(&self.verifying)),
+        }
     }
 
     /// The keys that verify tokens at a time; the signing one is the first.
     pub(super) fn accepted(&self, now: Timestamp) -> Vec<PublicKey> {
-        let mut keys = match &self.signing {
-            Signing::Given(key) => vec![key.public().clone()],
-            Signing::Own(keys) => keys.current().accepted(now).cloned().collect(),
-        };
-        for key in &self.verifying {
-            if keys.iter().all(|known| known.id() != key.id()) {
-                keys.push(key.clone());
+        self.each_accepted(now, |all| {
+            let mut keys: Vec<PublicKey> = Vec::new();
+            for key in all {
+                if keys.iter().all(|known| known.id() != key.id()) {
+                    keys.push(key.clone());
+                }
             }
-        }
-        keys
+            keys
+        })
+    }
+
+    /// Whether the key with this id verifies tokens at a time.
+    pub(super) fn accepts(&self, id: &str, now: Timestamp) -> bool {
+        self.each_accepted(now, |mut all| Iterator::any(&mut all, |key| key.id() == id))
     }
 
     /// Signs a token with these claims; none if the system returns no random numbers.
@@ -62,12 +91,15 @@ impl AccountKeys {
         }
     }
 
-    /// The claims of a token that an accepted key has signed.
+    /// The claims of a token that an accepted key has signed, and the id of the key.
     ///
     /// # Errors
     /// None of the keys has signed it.
-    pub(super) fn verify(&self, token: &str, now: Timestamp) -> Result<Claims, TokenError> {
-        claims::verify(&self.accepted(now), token)
+    pub(super) fn verify(&self, token: &str, now: Timestamp) -> Result<(Claims, String), TokenError> {
+        self.each_accepted(now, |all| {
+            let verified = claims::verify(all, token)?;
+            Ok((verified.claims, verified.key.id().to_owned()))
+        })
     }
 }
 
@@ -79,6 +111,7 @@ mod tests {
     use orlop_auth::service_account::key::generate;
     use orlop_store::memory::Memory;
 
+    use super::super::key_file;
     use super::*;
 
     fn key() -> Arc<SigningKey> {
@@ -113,6 +146,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn own_key_is_not_created_beside_a_configured_one() {
+        let (dir, store) = (tempfile::tempdir().unwrap(), Arc::new(Memory::new()) as Arc<dyn Kv<Projection>>);
+        let path = key_file::key_file(dir.path());
+        let config = ServiceAccountConfig { signing_key: Some(key()), ..ServiceAccountConfig::default() };
+        AccountKeys::load(&store, Some(path.clone()), &config)
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert!(!path.exists());
+        // A damaged file is not needed.
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "{}").unwrap();
+        AccountKeys::load(&store, Some(path), &config).await.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    #[tokio::test]
     async fn earlier_keys_verify_and_removed_ones_do_not() {
         let (old, new, other) = (key(), key(), key());
         let claims = claims_of("s");
@@ -129,8 +177,11 @@ mod tests {
             let now = Timestamp::UNIX_EPOCH;
             let verified = tokens.each_ref().map(|token| keys.verify(token, now).is_ok());
             assert_eq!(verified, [true, is_given, false]);
-            assert_eq!(keys.verify(&keys.sign(&claims).unwrap(), now), Ok(claims.clone()));
-            assert_eq!(keys.accepted(now).len(), 2, "a duplicate key is accepted once");
+            let (verified, id) = keys.verify(&keys.sign(&claims).unwrap(), now).unwrap();
+            assert_eq!(verified, claims);
+            assert!(keys.accepts(&id, now) && keys.accepts(old.public().id(), now));
+            assert!(!keys.accepts(other.public().id(), now));
+            assert_eq!(keys.accepted(now).len(), 2, "a key that is given twice is accepted once");
         }
     }
 }

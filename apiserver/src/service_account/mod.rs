@@ -99,7 +99,13 @@ pub(crate) struct AccountUser {
     pub(crate) audiences: Vec<String>,
     /// The text for the audit log if the validity of the token was extended.
     pub(crate) stale: Option<String>,
+    /// The id of the key that has signed the token.
+    pub(crate) key: TokenKey,
 }
+
+/// The id of the key that has signed the token of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TokenKey(Arc<str>);
 
 impl Accounts {
     /// The accounts of a store. `key_file` contains the keys, unless the configuration has a signing key; without both, the key
@@ -131,10 +137,14 @@ impl Accounts {
         &self.audiences
     }
 
-    /// Whether all these keys still verify tokens.
-    pub(crate) fn accepts_all(&self, keys: &[PublicKey]) -> bool {
-        let accepted = self.public_keys();
-        keys.iter().all(|key| accepted.contains(key))
+    /// Reads the file of the keys again whenever it changes. Returns if there is none.
+    pub(crate) async fn keep_keys_current(&self) {
+        self.keys.keep_current().await;
+    }
+
+    /// Whether a key still verifies tokens.
+    pub(crate) fn accepts(&self, key: &TokenKey) -> bool {
+        self.keys.accepts(&key.0, (self.clock)())
     }
 
     /// The keys that verify tokens; the signing one is the first.
@@ -202,7 +212,7 @@ impl Accounts {
 
     fn verify(&self, token: &str, audiences: &[String]) -> Result<AccountUser, TokenError> {
         let now = (self.clock)();
-        let claims = self.keys.verify(token, now)?;
+        let (claims, key) = self.keys.verify(token, now)?;
         let wanted = if audiences.is_empty() { &self.audiences } else { audiences };
         let audiences = claims::check(&claims, now.as_second(), wanted)?;
         let subject = &claims.kubernetes;
@@ -223,7 +233,7 @@ impl Accounts {
         let stale = claims::stale_seconds(&claims, now.as_second());
         let stale = stale
             .map(|seconds| format!("subject: {}, seconds after warning threshold: {seconds}", claims.sub));
-        Ok(AccountUser { user: user(&claims), audiences, stale })
+        Ok(AccountUser { user: user(&claims), audiences, stale, key: TokenKey(key.into()) })
     }
 }
 
@@ -262,11 +272,11 @@ fn still_there(
     Ok(())
 }
 
-/// An object of the core group.
+/// An object of the core group; `None` also if it cannot be read, so that no token depends on it.
 pub(crate) fn find(head: &Snapshot<Projection>, plural: &str, namespace: &str, name: &str) -> Option<Object> {
     let kind = by_resource("", "v1", plural)?;
     let found = head.get(&dispatch::key(kind, namespace, name));
-    found.filter(|record| record.is_whole()).map(|record| stored::decode(record))
+    found.and_then(|record| stored::decode(record).ok())
 }
 
 fn user(claims: &Claims) -> UserInfo {

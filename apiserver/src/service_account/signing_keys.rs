@@ -1,25 +1,26 @@
 //! The keys of a running server: loaded at start, and read again when their file changes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use orlop_auth::file_version::FileVersion;
+use orlop_auth::file_version::{FileCheck, FileVersion, ReadVersion};
 use orlop_auth::service_account::key_set::KeySet;
 use orlop_store::{CommitError, Expect, Key, Kv, Op, Write};
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::time::MissedTickBehavior;
 
 use super::key_file::{self, KeyFileError};
 use crate::projection::Projection;
 
 /// The record in which earlier versions stored the key.
 const OLD_RECORD: &str = "/registry/orlop.serviceaccountkeys/current";
-/// The minimum interval between two checks of the file.
-const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// The interval between two checks of the file. `orlop keys rotate` promises a second.
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// There are no keys.
 #[derive(Debug, thiserror::Error)]
@@ -46,12 +47,7 @@ pub(crate) struct SigningKeys {
 
 struct WatchedFile {
     path: PathBuf,
-    state: Mutex<FileState>,
-}
-
-struct FileState {
-    checked: Instant,
-    version: Option<FileVersion>,
+    read: Mutex<ReadVersion>,
 }
 
 impl SigningKeys {
@@ -66,61 +62,94 @@ impl SigningKeys {
             return Ok(SigningKeys { current: ArcSwap::from_pointee(keys), file: None });
         };
         // Before the content, so that a later change is noticed.
-        let mut version = FileVersion::of(&path);
-        let keys = match key_file::read(&path)? {
-            Some(keys) => keys,
-            None => {
-                let keys = match old_keys(store)? {
-                    Some(keys) => keys,
-                    None => {
-                        tracing::info!(
-                            "created a signing key of service account tokens in {}; tokens of any other key are invalid",
-                            path.display()
-                        );
-                        KeySet::generate().map_err(KeyFileError::from)?
-                    }
-                };
-                key_file::write(&path, &keys)?;
-                version = FileVersion::of(&path);
-                keys
-            }
+        let version = FileVersion::of(&path);
+        let (keys, version) = match key_file::read(&path)? {
+            Some(keys) => (keys, version),
+            None => create(store, &path)?,
         };
         remove_old_record(store).await?;
-        let state = Mutex::new(FileState { checked: Instant::now(), version });
-        Ok(SigningKeys { current: ArcSwap::from_pointee(keys), file: Some(WatchedFile { path, state }) })
+        let read = Mutex::new(ReadVersion::of(version));
+        Ok(SigningKeys { current: ArcSwap::from_pointee(keys), file: Some(WatchedFile { path, read }) })
     }
 
-    /// The keys. Reads the file again if it has changed; at most once in [`CHECK_EVERY`].
+    /// The keys in use.
     pub(crate) fn current(&self) -> Arc<KeySet> {
-        if let Some(file) = &self.file
-            && let Some(mut state) = file.state.try_lock()
-            && state.checked.elapsed() >= CHECK_EVERY
-        {
-            state.checked = Instant::now();
-            let version = FileVersion::of(&file.path);
-            if version != state.version {
-                state.version = version;
-                self.reload(&file.path);
-            }
-        }
         self.current.load_full()
     }
 
-    fn reload(&self, path: &std::path::Path) {
-        match key_file::read(path) {
-            Ok(Some(keys)) => {
-                tracing::info!(
-                    signing = keys.signing().public().id(),
-                    "the service account keys have changed"
-                );
-                self.current.store(Arc::new(keys));
-            }
-            Ok(None) => {
-                tracing::warn!("{} was removed; the previous keys stay in use", path.display());
-            }
-            Err(error) => tracing::warn!("the previous service account keys stay in use: {error}"),
+    /// Reads the file again whenever it changes. Does not return if there is a file.
+    pub(crate) async fn keep_current(self: Arc<Self>) {
+        if self.file.is_none() {
+            return;
+        }
+        let mut ticks = tokio::time::interval(CHECK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let keys = self.clone();
+            // A panic is reported by its thread, and the next tick tries again.
+            let _ = tokio::task::spawn_blocking(move || keys.check()).await;
         }
     }
+
+    /// Reads the file again if it has changed since it was read.
+    fn check(&self) {
+        let Some(file) = &self.file else { return };
+        let mut read = file.read.lock();
+        let path = file.path.display();
+        let checked = read.check(&file.path, || match key_file::read(&file.path) {
+            Ok(Some(keys)) => {
+                let signing = keys.signing().public().id();
+                tracing::info!(signing, "the service account keys have changed");
+                self.current.store(Arc::new(keys));
+                Ok(())
+            }
+            Ok(None) => Err(format!("{path} does not exist any more; the previous keys stay in use")),
+            Err(error) => Err(format!("the previous service account keys stay in use: {error}")),
+        });
+        if let FileCheck::Failed(problem) = checked {
+            tracing::error!("{problem}");
+        }
+    }
+}
+
+/// Moves the key that an earlier version stored to the file, although another key signs: neither the store nor its snapshots may contain it.
+/// Without a file to move it to, it is removed.
+pub(crate) async fn move_out(store: &Arc<dyn Kv<Projection>>, path: Option<&Path>) -> Result<(), KeyError> {
+    if let Some(path) = path
+        && store.head().get(OLD_RECORD).is_some()
+    {
+        let _lock = key_file::lock(path)?;
+        // An existing file wins, even a damaged one. A damaged record is not worth a file.
+        if !path.exists()
+            && let Ok(Some(keys)) = old_keys(store)
+        {
+            key_file::write(path, &keys)?;
+        }
+    }
+    remove_old_record(store).await
+}
+
+/// Creates the file, with the key of an earlier version if the store has one. Returns the keys and the version of the file.
+fn create(store: &Arc<dyn Kv<Projection>>, path: &Path) -> Result<(KeySet, Option<FileVersion>), KeyError> {
+    // Nothing changes the file until this returns.
+    let _lock = key_file::lock(path)?;
+    // `orlop keys rotate` may have created it in the meantime.
+    if let Some(keys) = key_file::read(path)? {
+        return Ok((keys, FileVersion::of(path)));
+    }
+    let keys = match old_keys(store)? {
+        Some(keys) => keys,
+        None => {
+            tracing::info!(
+                "created a signing key of service account tokens in {}; tokens of any other key are invalid",
+                path.display()
+            );
+            KeySet::generate().map_err(KeyFileError::from)?
+        }
+    };
+    key_file::write(path, &keys)?;
+    Ok((keys, FileVersion::of(path)))
 }
 
 /// The key that an earlier version stored.
@@ -201,6 +230,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn key_of_an_earlier_version_leaves_the_store_also_if_another_key_signs() {
+        let (dir, store) = (tempfile::tempdir().unwrap(), memory());
+        let path = key_file::key_file(dir.path());
+        let pkcs8 = generate().unwrap();
+        put_old(&store, &STANDARD.encode(&pkcs8)).await;
+        move_out(&store, Some(&path)).await.unwrap_or_else(|error| panic!("{error}"));
+        assert!(store.head().get(OLD_RECORD).is_none());
+        let moved = key_file::read(&path).unwrap().unwrap();
+        assert_eq!(moved.text(), KeySet::of(&pkcs8).unwrap().text());
+    }
+
+    #[tokio::test]
     async fn damaged_key_is_reported() {
         let (dir, store) = (tempfile::tempdir().unwrap(), memory());
         put_old(&store, "marker").await;
@@ -215,19 +256,15 @@ mod tests {
         let path = key_file::key_file(dir.path());
         let keys =
             SigningKeys::load(&store, Some(path.clone())).await.unwrap_or_else(|error| panic!("{error}"));
-        let due = || {
-            let checked = Instant::now().checked_sub(CHECK_EVERY).unwrap();
-            keys.file.as_ref().unwrap().state.lock().checked = checked;
-        };
         let next = key_file::rotate(&path, Timestamp::UNIX_EPOCH, SignedDuration::ZERO).unwrap();
-        due();
+        keys.check();
         assert_eq!(keys.current().text(), next.text());
         // Without a usable file, the keys stay.
         std::fs::write(&path, "{}").unwrap();
-        due();
+        keys.check();
         assert_eq!(keys.current().text(), next.text());
         std::fs::remove_file(&path).unwrap();
-        due();
+        keys.check();
         assert_eq!(keys.current().text(), next.text());
     }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn bind(request: &Request) -> Result<Response, ApiError> {
         let record = request
             .found(&request.head(), &name)?
             .ok_or_else(|| ApiError::not_found(request.names(), &name))?;
-        let old = stored::decode(&record);
+        let old = stored::decode(&record)?;
         if !binding.uid().is_empty() && binding.uid() != old.uid() {
             return Err(write::uid_conflict(request.kind(), &key, binding.uid(), old.uid()));
         }

@@ -215,7 +215,7 @@ fn split<'a>(id: &'a str, what: &str) -> Result<(&'a str, &'a str, &'a str), Api
 fn pod(request: &Request, name: &str) -> Result<Object, ApiError> {
     let record = request.found(&request.head(), name)?;
     let record = record.ok_or_else(|| ApiError::not_found(request.names(), name))?;
-    Ok(stored::decode_as(request.kind(), &record))
+    stored::decode_as(request.kind(), &record)
 }
 
 /// The container with this name, or the only one.
@@ -248,7 +248,7 @@ fn node(request: &Request, node: &str) -> Result<Object, ApiError> {
     let kind = registry::by_resource("", "v1", "nodes").ok_or_else(ApiError::no_such_resource)?;
     let record = request.head().get(&dispatch::key(kind, "", node)).cloned();
     let record = record.ok_or_else(|| ApiError::not_found(kind.names(), node))?;
-    Ok(stored::decode_as(kind, &record))
+    stored::decode_as(kind, &record)
 }
 
 fn port_of(node: &Object) -> i64 {

@@ -128,7 +128,9 @@ pub(crate) async fn create_tracked(
         if !base.is_empty() {
             return Err(ApiError::no_unique_name(request.names(), &name));
         }
-        let terminating = taken.is_some_and(|record| crate::encode::stored::decode(&record).is_terminating());
+        let terminating = taken
+            .and_then(|record| crate::encode::stored::decode(&record).ok())
+            .is_some_and(|object| object.is_terminating());
         return Err(if terminating {
             ApiError::being_deleted(request.names(), &name)
         } else {

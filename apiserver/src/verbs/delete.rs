@@ -14,6 +14,7 @@ use crate::registry::{DeleteAnswer, Names};
 use crate::verbs::attempts::attempts;
 use crate::verbs::delete_options::{DeleteOptions, Propagation};
 use crate::verbs::request::Request;
+use crate::verbs::unsafe_delete;
 use crate::verbs::write::{self, StoreError};
 use orlop_api::object::{Object, show_time};
 use orlop_api::status::{ApiError, Details};
@@ -30,6 +31,9 @@ pub(crate) enum Deleted {
 pub(crate) async fn delete(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Single)?;
     let options = DeleteOptions::parse(request)?;
+    if options.ignores_read_error {
+        return unsafe_delete::delete(request, wanted).await;
+    }
     let mut warnings = options.warnings(request.kind());
     let deleted = delete_named(request, &request.resource.name, &options, &mut warnings).await;
     let deleted = deleted.map_err(|error| error.with_warnings(&warnings))?;
@@ -75,7 +79,7 @@ pub(crate) async fn delete_named(
         let record = request
             .found(&request.head(), name)?
             .ok_or_else(|| ApiError::not_found(request.names(), name))?;
-        let old = stored::decode_as(request.kind(), &record);
+        let old = stored::decode_as(request.kind(), &record)?;
         write::admit_delete(request, &old, options.dry_run, warnings).await?;
         check_preconditions(request, options, &old)?;
         match delete_record(request, &record, old, options).await {
@@ -253,13 +257,13 @@ async fn delete_record(
             return Ok(Deleted::Held(old));
         }
         let held = write::put(request, record, plan.object).await?;
-        return Ok(Deleted::Held(stored::decode_as(kind, &held)));
+        return Ok(Deleted::Held(stored::decode_as(kind, &held)?));
     }
     // The mark is a separate write, so that watchers see it before the removal. If the removal fails, the object is
     // left with a grace period of 0, and the next delete removes it.
     let last = if plan.marked { write::put(request, record, plan.object).await? } else { record.clone() };
     let revision = write::remove(request, &last).await?;
-    let mut object = stored::decode_as(kind, &last);
+    let mut object = stored::decode_as(kind, &last)?;
     // A removed object is returned with the revision of its deletion, as in the watch event.
     object.set(&["metadata", "resourceVersion"], revision.to_string());
     Ok(Deleted::Gone(object))

@@ -43,6 +43,7 @@ pub(crate) fn groups<V>(mut records: &[Arc<Record<V>>]) -> impl Iterator<Item = 
 pub(crate) async fn delete_collection(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::List)?;
     let options = DeleteOptions::parse(request)?;
+    options.check_collection()?;
     let listed = select(request).await?;
     // Concurrent deletes share syncs, instead of one sync per object.
     for group in groups(&listed.records) {

@@ -11,6 +11,8 @@ use orlop_codec::decode::decode_typed;
 
 const SCHEMA: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
+const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
 /// The treatment of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
@@ -27,6 +29,8 @@ pub(crate) struct DeleteOptions {
     pub(crate) resource_version: Option<String>,
     pub(crate) orphan_dependents: Option<bool>,
     pub(crate) dry_run: bool,
+    /// Deletes an object that cannot be read (`ignoreStoreReadErrorWithClusterBreakingPotential`).
+    pub(crate) ignores_read_error: bool,
     propagation: Option<Propagation>,
 }
 
@@ -42,6 +46,7 @@ impl DeleteOptions {
             grace_period_seconds: query.int("gracePeriodSeconds")?,
             orphan_dependents: query.has("orphanDependents").then(|| query.flag("orphanDependents")),
             dry_run: dry_run(query, &mut errors),
+            ignores_read_error: query.flag(IGNORE_READ_ERROR),
             ..DeleteOptions::default()
         };
         options.finish(query.get("propagationPolicy"), errors)
@@ -56,6 +61,7 @@ impl DeleteOptions {
             uid: precondition(body, "uid"),
             resource_version: precondition(body, "resourceVersion"),
             dry_run: body_dry_run(body, &mut errors),
+            ignores_read_error: body.get(IGNORE_READ_ERROR).and_then(Value::as_bool).unwrap_or_default(),
             propagation: None,
         };
         options.finish(body.get("propagationPolicy").and_then(Value::as_str), errors)
@@ -79,6 +85,20 @@ impl DeleteOptions {
                 None
             }
         };
+        if self.ignores_read_error {
+            let path = Path::new(IGNORE_READ_ERROR);
+            for (is_set, other) in [
+                (self.dry_run, "dryRun"),
+                (policy.is_some(), "propagationPolicy"),
+                (self.orphan_dependents.is_some(), "orphanDependents"),
+                (self.grace_period_seconds.is_some(), "gracePeriodSeconds"),
+                (self.uid.is_some() || self.resource_version.is_some(), "preconditions"),
+            ] {
+                if is_set {
+                    errors.invalid(&path, true, &format!("cannot be set together with .{other}"));
+                }
+            }
+        }
         if errors.is_empty() { Ok(self) } else { Err(ApiError::invalid_options("DeleteOptions", &errors)) }
     }
 
@@ -90,6 +110,17 @@ impl DeleteOptions {
             (None, Some(false)) => Some(Propagation::Background),
             (None, None) => None,
         }
+    }
+
+    /// 422 if the options are not possible for the delete of a collection.
+    pub(crate) fn check_collection(&self) -> Result<(), ApiError> {
+        if !self.ignores_read_error {
+            return Ok(());
+        }
+        let mut errors = FieldErrors::new();
+        let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
+        errors.invalid(&Path::new(IGNORE_READ_ERROR), true, why);
+        Err(ApiError::invalid_options("DeleteOptions", &errors))
     }
 
     /// The warnings about a delete with these options.

@@ -119,7 +119,7 @@ impl Filter {
             |term: &fields::Term| term.field != "metadata.name" && term.field != "metadata.namespace";
         if self.kind.reads_through() && fields.terms().iter().any(needs_object) {
             // A view has its own selectable fields, which the stored projection does not contain.
-            let object = stored::decode_as(&*self.kind, record);
+            let Ok(object) = stored::decode_as(&*self.kind, record) else { return true };
             return fields.matches(|field| match field {
                 "metadata.name" => Some(Cow::Borrowed(name)),
                 "metadata.namespace" => Some(Cow::Borrowed(namespace)),

@@ -26,7 +26,7 @@ pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
     let kind = request.kind();
     for _ in 0..attempts(request, &request.resource.name) {
         let record = request.record(&request.head())?;
-        let old = stored::decode(&record);
+        let old = stored::decode(&record)?;
         if !given.uid().is_empty() && given.uid() != old.uid() {
             let key = request.resource.key(&request.resource.name);
             return Err(write::uid_conflict(kind, &key, given.uid(), old.uid()));

@@ -27,6 +27,7 @@ mod review_attributes;
 pub(crate) mod revision;
 pub(crate) mod scale;
 pub(crate) mod token;
+mod unsafe_delete;
 pub(crate) mod update;
 pub(crate) mod watch;
 pub(crate) mod write;

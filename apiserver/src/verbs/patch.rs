@@ -35,7 +35,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
     loop {
         attempts -= 1;
         let record = request.record(&request.head())?;
-        let old = stored::decode_as(kind, &record);
+        let old = stored::decode_as(kind, &record)?;
         let (object, mut warnings) =
             patched(request.names(), Some(kind), &request.body, patch_kind, &old, options.validation)?;
         check_name(request, &object)?;

@@ -14,7 +14,7 @@ use crate::admission::quota::{Charge, Counted, QUOTA_PLUGIN, charges, may_count,
 use crate::dispatch;
 use crate::encode::stored;
 use crate::projection::Projection;
-use crate::registry::{self, Kind};
+use crate::registry::{self, Kind, Names};
 use crate::verbs::attempts;
 use crate::verbs::request::Request;
 use crate::verbs::write::error::{StoreError, commit_error_of};
@@ -41,6 +41,7 @@ pub(crate) async fn commit(
     let names = request.names();
     // Only quotas need the previous object.
     let old = old.filter(|_| has_quotas(&head, kind, namespace)).map(|record| stored::decode(record));
+    let old = old.transpose()?;
     let counted = Counted {
         resource: Resource::new(names.group, names.plural),
         subresource: &request.resource.subresource,
@@ -48,10 +49,7 @@ pub(crate) async fn commit(
         old: old.as_ref(),
         now: request.now(),
     };
-    let look = |head: &Snapshot<Projection>| -> Result<QuotaView, ApiError> {
-        let look = QuotaView::of(quotas(head, kind, namespace), &counted);
-        look.map_err(|why| ApiError::forbidden(names, object.name(), &why))
-    };
+    let look = |head: &Snapshot<Projection>| QuotaView::of(quotas(head, kind, namespace), &counted, names);
     // Most writes use no limited resource and need no lock.
     if look(&head)?.charges.is_empty() {
         let record = commit_all(request, writes()).await?;
@@ -87,9 +85,19 @@ struct QuotaView {
 }
 
 impl QuotaView {
-    fn of(records: Vec<Arc<Record<Projection>>>, write: &Counted<'_>) -> Result<Self, String> {
-        let objects: Vec<Object> = records.iter().map(|record| stored::decode(record)).collect();
-        let charges = charges(&objects, write)?;
+    /// Computes the charges of a write of an object of this kind.
+    ///
+    /// # Errors
+    /// 403 if the write exceeds a quota; 500 if a quota cannot be read.
+    fn of(
+        records: Vec<Arc<Record<Projection>>>,
+        write: &Counted<'_>,
+        names: &Names,
+    ) -> Result<Self, ApiError> {
+        let objects: Vec<Object> =
+            records.iter().map(|record| stored::decode(record)).collect::<Result<_, _>>()?;
+        let charges =
+            charges(&objects, write).map_err(|why| ApiError::forbidden(names, write.object.name(), &why))?;
         Ok(QuotaView { records, objects, charges })
     }
 
@@ -130,12 +138,14 @@ async fn touch_late(request: &Request, kind: &'static dyn Kind, seen: Revision, 
         let touches: Vec<Write<Projection>> = late
             .filter(|record| record.mod_revision > seen)
             .filter(|record| {
-                !QuotaView::of(vec![record.clone()], write).is_ok_and(|look| look.charges.is_empty())
+                let look = QuotaView::of(vec![record.clone()], write, request.names());
+                !look.is_ok_and(|look| look.charges.is_empty())
             })
-            .map(|record| {
-                let (value, view) = stored::encode(kind, &bare(stored::decode(&record)));
+            // The controller counts an unreadable quota when it can be read again.
+            .filter_map(|record| {
+                let (value, view) = stored::encode(kind, &bare(stored::decode(&record).ok()?));
                 let expect = Expect::Revision(record.mod_revision);
-                Write { key: record.key.clone(), expect, op: Op::Put { value, view } }
+                Some(Write { key: record.key.clone(), expect, op: Op::Put { value, view } })
             })
             .collect();
         if touches.is_empty() {
@@ -166,8 +176,7 @@ pub(crate) fn charged_writes(
         old: None,
         now: request.now(),
     };
-    let look = QuotaView::of(quotas(head, kind, namespace), &counted)
-        .map_err(|why| ApiError::forbidden(names, object.name(), &why))?;
+    let look = QuotaView::of(quotas(head, kind, namespace), &counted, names)?;
     let guard = Guard::range(head, &dispatch::prefix(kind, namespace));
     Ok((look.writes(request, kind), Some(guard)))
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use jiff::Timestamp;
 use orlop_store::{Record, Revision, Snapshot};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::admission;
 use crate::audit::context::AuditContext;
@@ -13,6 +13,7 @@ use crate::encode::stored;
 use crate::limits::connection::Connection;
 use crate::projection::Projection;
 use crate::registry::{Kind, KindRef, Names};
+use crate::service_account::TokenKey;
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::verbs::options::WriteOptions;
@@ -33,6 +34,8 @@ pub(crate) struct Request {
     pub(crate) content_type: Option<String>,
     /// The authenticated user.
     pub(crate) user: UserInfo,
+    /// The key of the service account token with which the client has authenticated.
+    pub(crate) token_key: Option<TokenKey>,
     /// The user agent of the client; `""` if it sends none.
     pub(crate) user_agent: String,
     /// The connection of the client; `None` for a controller in this process.
@@ -81,9 +84,12 @@ impl Request {
         Ok(wanted)
     }
 
-    /// Lookups in the newest snapshot, for admission.
-    pub(crate) fn lookup(&self) -> HeadLookup<'_> {
-        HeadLookup { server: &self.server, head: self.head() }
+    /// Runs a part of admission with lookups in the newest snapshot.
+    ///
+    /// # Errors
+    /// An object that it looked up cannot be read.
+    pub(crate) fn look_up<T>(&self, decide: impl FnOnce(&HeadLookup<'_>) -> T) -> Result<T, ApiError> {
+        HeadLookup::new(&self.server, self.head()).run(decide)
     }
 
     /// The newest snapshot.
@@ -154,10 +160,42 @@ fn without_protobuf(accept: &str) -> Option<String> {
     (!left.is_empty()).then(|| left.join(","))
 }
 
-/// Lookups in the newest snapshot, for admission.
+/// Lookups in the newest snapshot, for admission. A lookup skips unreadable objects and records them, and the decision fails.
 pub(crate) struct HeadLookup<'a> {
-    pub(crate) server: &'a Inner,
-    pub(crate) head: Snapshot<Projection>,
+    server: &'a Inner,
+    head: Snapshot<Projection>,
+    /// The error of the first unreadable object.
+    unreadable: OnceLock<ApiError>,
+}
+
+impl<'a> HeadLookup<'a> {
+    /// Lookups in a snapshot.
+    pub(crate) fn new(server: &'a Inner, head: Snapshot<Projection>) -> Self {
+        HeadLookup { server, head, unreadable: OnceLock::new() }
+    }
+
+    /// Passes the lookups to a decision.
+    ///
+    /// # Errors
+    /// An object that the decision looked up cannot be read, so its result means nothing.
+    pub(crate) fn run<T>(self, decide: impl FnOnce(&Self) -> T) -> Result<T, ApiError> {
+        let result = decide(&self);
+        match self.unreadable.into_inner() {
+            None => Ok(result),
+            Some(error) => Err(error),
+        }
+    }
+
+    fn decode(&self, kind: &dyn Kind, record: &Record<Projection>) -> Option<Object> {
+        match stored::decode_as(kind, record) {
+            Ok(object) => Some(object),
+            Err(error) => {
+                // The first one names the cause.
+                let _ = self.unreadable.set(error);
+                None
+            }
+        }
+    }
 }
 
 impl admission::Lookup for HeadLookup<'_> {
@@ -166,10 +204,7 @@ impl admission::Lookup for HeadLookup<'_> {
     }
 
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {
-        let found = self.head.get(&dispatch::key(kind, namespace, name));
-        // Counts as missing, so that admission rejects requests that depend on it.
-        let found = found.filter(|record| record.is_whole());
-        found.map(|record| stored::decode_as(kind, record))
+        self.decode(kind, self.head.get(&dispatch::key(kind, namespace, name))?)
     }
 
     fn list<'a>(
@@ -180,7 +215,7 @@ impl admission::Lookup for HeadLookup<'_> {
         let prefix = dispatch::prefix(kind, namespace.unwrap_or_default());
         // Pointers, because the range borrows the prefix.
         let records: Vec<Arc<Record<Projection>>> = self.head.range(&prefix, None).cloned().collect();
-        Box::new(records.into_iter().map(|record| stored::decode_as(kind, &record)))
+        Box::new(records.into_iter().filter_map(move |record| self.decode(kind, &record)))
     }
 
     fn size_without(&self, kind: &dyn Kind, namespace: Option<&str>, name: &str) -> usize {

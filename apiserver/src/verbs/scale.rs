@@ -38,7 +38,7 @@ pub(crate) async fn get(request: &Request) -> Result<Response, ApiError> {
         wait_for(&*request.server.store, revision).await?;
     }
     let record = request.record(&request.head())?;
-    let object = stored::decode_as(request.kind(), &record);
+    let object = stored::decode_as(request.kind(), &record)?;
     show(request, &object, wanted, &[])
 }
 
@@ -104,7 +104,7 @@ async fn write(
     for _ in 0..attempts(request, &request.resource.name) {
         let mut warnings = warnings.clone();
         let record = request.record(&request.head())?;
-        let old = stored::decode_as(kind, &record);
+        let old = stored::decode_as(kind, &record)?;
         let mut live = scales::of(&old, &paths).map_err(ApiError::internal)?;
         managed_fields::scale::to_scale(kind, &old, &paths.replicas, &mut live);
         let mut scale = make(&live, &mut warnings)?;
@@ -112,7 +112,7 @@ async fn write(
         write::settle_namespace(request, &mut scale)?;
         match change(request, &record, &old, &scale, options.dry_run, &mut warnings).await {
             Ok(Written::Record(record)) => {
-                return show(request, &stored::decode_as(kind, &record), wanted, &warnings);
+                return show(request, &stored::decode_as(kind, &record)?, wanted, &warnings);
             }
             Ok(Written::Object(object)) => return show(request, &object, wanted, &warnings),
             Err(StoreError::Api(error)) => return Err(error.with_warnings(&warnings)),

@@ -56,7 +56,7 @@ pub(crate) async fn request_token(request: &Request) -> Result<Response, ApiErro
     let (operation, kind) = (AdmissionOperation::Create, GroupVersionKind::of(&NAMES));
     write::admit_subresource(request, operation, kind, &asked, options.dry_run, &mut warnings).await?;
     let head = request.head();
-    let account = stored::decode(request.record(&head)?.as_ref());
+    let account = stored::decode(request.record(&head)?.as_ref())?;
     let place = |what: &str| ["metadata", what].map(str::to_owned);
     for (what, own) in [("name", account.name()), ("namespace", account.namespace())] {
         let [metadata, name] = place(what);

@@ -67,7 +67,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
                 request.now(),
             );
         };
-        let old = stored::decode_as(kind, &record);
+        let old = stored::decode_as(kind, &record)?;
         if !object.uid().is_empty() && object.uid() != old.uid() {
             return Err(write::uid_conflict(kind, &key, object.uid(), old.uid()));
         }

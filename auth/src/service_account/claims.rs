@@ -119,23 +119,33 @@ pub fn calls_itself(token: &str, issuer: &str) -> bool {
     jwt::unverified_issuer(token).is_some_and(|named| named == issuer)
 }
 
-/// The claims of a token that one of these keys has signed.
+/// A token with a valid signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifiedToken<'k> {
+    /// Its claims, which are not checked.
+    pub claims: Claims,
+    /// The key that has signed it.
+    pub key: &'k PublicKey,
+}
+
+/// Finds the key that has signed a token.
 ///
 /// # Errors
 /// None of the keys has signed it.
-pub fn verify<'k>(keys: impl IntoIterator<Item = &'k PublicKey>, token: &str) -> Result<Claims, TokenError> {
+pub fn verify<'k>(
+    keys: impl IntoIterator<Item = &'k PublicKey>,
+    token: &str,
+) -> Result<VerifiedToken<'k>, TokenError> {
     let token = UnverifiedToken::parse(token).ok_or(TokenError::Forged)?;
-    let has_signed = |key: &PublicKey| {
+    let has_signed = |key: &&PublicKey| {
         // The token must not choose the algorithm.
         let algorithm = key.account_algorithm();
         (token.key_id.is_empty() || token.key_id == key.id())
             && token.algorithm == algorithm.name()
             && key.verify(algorithm, token.message.as_bytes(), &token.signature)
     };
-    if !keys.into_iter().any(has_signed) {
-        return Err(TokenError::Forged);
-    }
-    token.claims().ok_or(TokenError::Forged)
+    let key = keys.into_iter().find(has_signed).ok_or(TokenError::Forged)?;
+    Ok(VerifiedToken { claims: token.claims().ok_or(TokenError::Forged)?, key })
 }
 
 /// For how many seconds the extended validity of a token has been in use; none if its validity was not extended.
@@ -203,7 +213,7 @@ pub(super) mod tests {
         let key = test_key();
         let token = sign(&key, &claims()).unwrap();
         let keys = [key.public().clone()];
-        assert_eq!(verify(&keys, &token), Ok(claims()));
+        assert_eq!(verify(&keys, &token), Ok(VerifiedToken { claims: claims(), key: &keys[0] }));
         assert!(calls_itself(&token, "https://i") && !calls_itself(&token, "https://j"));
         let shown: Value = UnverifiedToken::parse(&token).unwrap().claims().unwrap();
         let private = json!({"namespace": "n", "serviceaccount": {"name": "s", "uid": "u"}});

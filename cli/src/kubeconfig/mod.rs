@@ -4,8 +4,6 @@
 //! the signer. So the server authorizes and records each certificate, the command works on any machine, and the private key never
 //! leaves it. The server rejects the group `system:masters`: a certificate cannot be revoked.
 
-mod private_file;
-
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,6 +21,7 @@ use orlop_client::client::{self, ConnectError, Endpoint, message_of, trusted_by}
 use orlop_pki::authority::SignedKey;
 use orlop_pki::certificate::facts;
 use orlop_pki::kubeconfig::{Kubeconfig as KubeconfigText, KubeconfigUser};
+use orlop_pki::private_file;
 use orlop_pki::private_key::{KeyError, PrivateKey};
 use orlop_pki::request::{AlternativeNames, RequestError, create};
 use orlop_pki::signer::Signer;
@@ -82,7 +81,7 @@ pub(crate) fn run(order: KubeconfigOrder) -> ExitCode {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let text = runtime.map_err(CommandError::Threads)?.block_on(text(&order))?;
         let Some(path) = &order.output else { return Ok(text) };
-        private_file::write(path, &text)
+        private_file::replace(path, &text)
             .map_err(|source| CommandError::Write { path: path.clone(), source })?;
         Ok(format!("{} written\n", path.display()))
     };

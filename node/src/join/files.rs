@@ -1,9 +1,11 @@
 //! The files of a node that has joined. Only their owner can read them.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+
+use orlop_pki::private_file;
 
 use super::error::JoinError;
 
@@ -54,22 +56,6 @@ impl JoinFiles {
 
     /// Replaces a file atomically, and syncs it.
     pub(super) fn write(&self, path: &Path, text: &str) -> Result<(), JoinError> {
-        replace(path, text).map_err(|source| JoinError::Write { path: path.to_owned(), source })
+        private_file::replace(path, text).map_err(|source| JoinError::Write { path: path.to_owned(), source })
     }
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let temporary = PathBuf::from(temporary);
-    match std::fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)?;
-    let parent = path.parent().unwrap_or(Path::new("."));
-    std::fs::File::open(parent)?.sync_all()
 }

@@ -64,7 +64,7 @@ impl DefinitionCache {
         };
         let all: Vec<Listed> = head
             .range(PREFIX, None)
-            .map(|record| known(record).unwrap_or_else(|| Listed::of(record)))
+            .filter_map(|record| known(record).or_else(|| Listed::of(record)))
             .collect();
         self.0 = all.iter().map(|listed| (listed.record.key.clone(), listed.clone())).collect();
         all
@@ -127,8 +127,10 @@ async fn settle(server: &Arc<Inner>, known: &mut DefinitionCache, cleaning: &Arc
     server.kinds.serve(&wanted, &server.closing);
     let mut settled = true;
     for (listed, next) in stored.iter().zip(&wanted) {
-        if !Arc::ptr_eq(&listed.head, &next.head) {
-            settled &= write(server, &listed.record, &next.whole()).await;
+        if !Arc::ptr_eq(&listed.head, &next.head)
+            && let Some(whole) = next.whole()
+        {
+            settled &= write(server, &listed.record, &whole).await;
         }
         let head = &next.head;
         if head.is_terminating() && head.finalizers().any(|finalizer| finalizer == FINALIZER) {
@@ -260,7 +262,7 @@ fn definition_of(
     uid: &str,
 ) -> Option<(Arc<Record<Projection>>, Object)> {
     let record = head.get(&format!("{PREFIX}{name}"))?.clone();
-    let definition = stored::decode(&record);
+    let definition = stored::decode(&record).ok()?;
     (definition.uid() == uid).then_some((record, definition))
 }
 
@@ -311,6 +313,7 @@ fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> 
         content_type: None,
         user: UserInfo::admin(),
         user_agent: String::new(),
+        token_key: None,
         connection: None,
         pretty: false,
         upgrade: false,

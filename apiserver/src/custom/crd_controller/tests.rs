@@ -30,7 +30,8 @@ async fn unchanged_definitions_are_not_read_again() {
     let head = || orlop_store::Kv::head(&store);
     let first = known.read(&head());
     assert!(first[0].head.at(&["spec", "versions"]).is_none(), "small");
-    assert!(first[0].whole().at(&["spec", "versions"]).is_some(), "and whole when it is needed");
+    let whole = first[0].whole().expect("readable");
+    assert!(whole.at(&["spec", "versions"]).is_some(), "and whole when it is needed");
     put("bs.example.com", Expect::Revision(revision)).await;
     put("cs.example.com", Expect::Absent).await;
     let second = known.read(&head());

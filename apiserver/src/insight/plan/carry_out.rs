@@ -156,8 +156,8 @@ impl On<'_> {
 
     fn update(&self, writes: &mut Vec<Write<Projection>>) -> Result<Object, ApiError> {
         let record = self.record()?;
-        let object = self.changed(&stored::decode_as(self.step.kind(), &record))?;
-        writes.extend(self.put(&record, &object));
+        let object = self.changed(&stored::decode_as(self.step.kind(), &record)?)?;
+        writes.extend(self.put(&record, &object)?);
         Ok(object)
     }
 
@@ -242,7 +242,7 @@ impl On<'_> {
     fn delete(&self, writes: &mut Vec<Write<Projection>>) -> Result<Object, ApiError> {
         let kind = self.step.kind();
         let record = self.record()?;
-        let old = stored::decode_as(kind, &record);
+        let old = stored::decode_as(kind, &record)?;
         let request = self.request("");
         write::admit_delete_without_calls(&request, &old)?;
         let mut object = self.changed(&old)?;
@@ -250,10 +250,10 @@ impl On<'_> {
             write::mark_deleted(kind, &mut object, request.now(), Some(0));
         }
         if !write::may_go(kind, &object) {
-            writes.extend(self.put(&record, &object));
+            writes.extend(self.put(&record, &object)?);
             return Ok(object);
         }
-        let stored = stored::decode(&record);
+        let stored = stored::decode(&record)?;
         writes.extend(allocation::writes(kind, record.key.as_str(), Some(&stored), None, self.snapshot));
         let expect = Expect::Revision(record.mod_revision);
         writes.push(Write { key: record.key.clone(), expect, op: Op::Delete });
@@ -261,20 +261,24 @@ impl On<'_> {
     }
 
     /// The writes that replace a record with an object; none if they are equal.
-    fn put(&self, record: &Arc<Record<Projection>>, object: &Object) -> Vec<Write<Projection>> {
+    fn put(
+        &self,
+        record: &Arc<Record<Projection>>,
+        object: &Object,
+    ) -> Result<Vec<Write<Projection>>, ApiError> {
         let kind = self.step.kind();
         let mut bare = kind.to_stored(object.clone());
         bare.meta().remove("resourceVersion");
         let (value, view) = stored::encode(kind, &bare);
         if value == record.value {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        let old = stored::decode(record);
+        let old = stored::decode(record)?;
         let mut writes =
             allocation::writes(kind, record.key.as_str(), Some(&old), Some(&bare), self.snapshot);
         let expect = Expect::Revision(record.mod_revision);
         writes.push(Write { key: record.key.clone(), expect, op: Op::Put { value, view } });
-        writes
+        Ok(writes)
     }
 }
 
@@ -307,6 +311,7 @@ fn request(server: &Arc<Inner>, user: &UserInfo, target: &ObjectTarget, subresou
         content_type: None,
         user: user.clone(),
         user_agent: String::new(),
+        token_key: None,
         connection: None,
         upgrade: false,
         pretty: false,

@@ -15,18 +15,20 @@ use crate::insight::ObjectTarget;
 use crate::projection::Projection;
 use crate::registry::{Kind, by_resource};
 use orlop_api::object::Object;
+use orlop_api::status::ApiError;
 
 /// The objects of one revision.
 pub(crate) struct ClusterView<'a> {
     snapshot: &'a Snapshot<Projection>,
     read: RefCell<Read>,
+    /// The error of the first object that cannot be read.
+    unreadable: RefCell<Option<ApiError>>,
     stop: Stop,
 }
 
 /// The target in a snapshot. Not recorded as a read.
 pub(super) fn object_of(snapshot: &Snapshot<Projection>, target: &ObjectTarget) -> Option<Object> {
-    let record = snapshot.get(&target.key()).filter(|record| record.is_whole())?;
-    Some(stored::decode_as(&*target.kind, record))
+    stored::decode_as(&*target.kind, snapshot.get(&target.key())?).ok()
 }
 
 /// The recorded reads.
@@ -60,13 +62,33 @@ impl Read {
 impl<'a> ClusterView<'a> {
     /// Creates a view of a snapshot.
     pub(crate) fn new(snapshot: &'a Snapshot<Projection>) -> Self {
-        ClusterView { snapshot, read: RefCell::default(), stop: Stop::default() }
+        ClusterView {
+            snapshot,
+            read: RefCell::default(),
+            unreadable: RefCell::default(),
+            stop: Stop::default(),
+        }
     }
 
     /// Ends all scans when a stop is requested. What was read is not complete then.
     pub(super) fn until(mut self, stop: Stop) -> Self {
         self.stop = stop;
         self
+    }
+
+    /// The error of the first object that was skipped because it cannot be read. A plan without it may be wrong.
+    pub(super) fn unreadable(&self) -> Option<ApiError> {
+        self.unreadable.borrow().clone()
+    }
+
+    fn decode(&self, kind: &dyn Kind, record: &Record<Projection>) -> Option<Object> {
+        match stored::decode_as(kind, record) {
+            Ok(object) => Some(object),
+            Err(error) => {
+                self.unreadable.borrow_mut().get_or_insert(error);
+                None
+            }
+        }
     }
 
     /// Returns the recorded reads.
@@ -79,8 +101,7 @@ impl<'a> ClusterView<'a> {
         let key = dispatch::key(kind, namespace, name);
         let record = self.snapshot.get(&key);
         self.read.borrow_mut().keys.insert(key, record.map(|record| record.mod_revision.0));
-        let record = record.filter(|record| record.is_whole());
-        record.map(|record| stored::decode_as(kind, record))
+        self.decode(kind, record?)
     }
 
     /// Reads the target of a verb.
@@ -101,9 +122,10 @@ impl<'a> ClusterView<'a> {
         let mut read = self.read.borrow_mut();
         let mut found = Vec::new();
         let records = self.snapshot.range(&prefix, None).take_while(|_| !self.stop.is_requested());
-        for record in records.filter(|record| wanted(record)) {
+        // An unreadable record may match.
+        for record in records.filter(|record| !record.is_whole() || wanted(record)) {
             read.keys.insert(record.key.as_str().to_owned(), Some(record.mod_revision.0));
-            found.push(stored::decode_as(kind, record));
+            found.extend(self.decode(kind, record));
         }
         read.ranges.insert(prefix);
         found
@@ -117,10 +139,10 @@ impl<'a> ClusterView<'a> {
         wanted: impl Fn(&Record<Projection>) -> bool,
     ) -> impl Iterator<Item = Object> {
         let records = self.records(kind, namespace).filter(move |record| wanted(record));
-        records.map(move |record| stored::decode_as(kind, &record))
+        records.filter_map(move |record| self.decode(kind, &record))
     }
 
-    /// The records of a namespace (`""`: all namespaces). Records no reads.
+    /// The readable records of a namespace (`""`: all namespaces). Records no reads.
     pub(super) fn records(
         &self,
         kind: &dyn Kind,
@@ -129,7 +151,14 @@ impl<'a> ClusterView<'a> {
         let prefix = dispatch::prefix(kind, namespace);
         // Pointers, because the range borrows the prefix.
         let records: Vec<Arc<Record<Projection>>> = self.snapshot.range(&prefix, None).cloned().collect();
-        records.into_iter().take_while(|_| !self.stop.is_requested())
+        records.into_iter().take_while(|_| !self.stop.is_requested()).filter(|record| {
+            let error = stored::readable(record).err();
+            let is_readable = error.is_none();
+            if let Some(error) = error {
+                self.unreadable.borrow_mut().get_or_insert(error);
+            }
+            is_readable
+        })
     }
 }
 

@@ -381,7 +381,7 @@ fn owned(view: &ClusterView<'_>, first: &str, custom: &[KindRef], found: &mut Ef
             return;
         }
         for (kind, record) in dependants(&all, &level, found) {
-            let object = stored::decode_as(&*kind, &record);
+            let Ok(object) = stored::decode_as(&*kind, &record) else { continue };
             if found.listed.contains(object.uid()) {
                 continue;
             }
@@ -416,7 +416,7 @@ fn dependants(
         };
         let of_level: Vec<_> = objects.iter().filter(|(_, owners)| is_of_level(owners)).collect();
         for (record, _) in of_level {
-            let object = stored::decode_as(&**kind, record);
+            let Ok(object) = stored::decode_as(&**kind, record) else { continue };
             if !found.listed.contains(object.uid()) && found.goes(&object) {
                 list.push((kind.clone(), record.clone()));
             }

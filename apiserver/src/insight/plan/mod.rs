@@ -177,7 +177,11 @@ fn impact_now(
     let mut custom = kinds(&server.kinds.now());
     custom.retain(|kind| kind.is_custom());
     let view = ClusterView::new(&snapshot).until(stop);
-    let plan = impact::plan(&view, target, &custom).map_err(|refusal| refusal.error(target))?;
+    let mut plan = impact::plan(&view, target, &custom).map_err(|refusal| refusal.error(target))?;
+    if let Some(error) = view.unreadable() {
+        let warning = format!("objects that cannot be read are not listed: {}", error.message);
+        plan.warnings.push(warning);
+    }
     Ok((plan, revision))
 }
 
@@ -254,7 +258,7 @@ async fn know(
             }
         }
         "recover" => {
-            let claim = snapshot.get(&key).map(|record| stored::decode(record));
+            let claim = snapshot.get(&key).map(|record| stored::decode(record)).transpose()?;
             if let Some(claim) = claim.filter(|claim| !facts::volume_name(claim).is_empty()) {
                 let kind = cluster_view::volumes();
                 let key = dispatch::key(kind, "", facts::volume_name(&claim));
@@ -271,7 +275,7 @@ async fn know(
 /// The plan, and the reads that it is based on. Made on another thread, because the verbs scan whole collections.
 ///
 /// # Errors
-/// 500 if the computation panics.
+/// 500 if the computation panics, or if an object that it needs cannot be read.
 async fn make_apart(
     snapshot: &Snapshot<Projection>,
     target: &ObjectTarget,
@@ -281,7 +285,7 @@ async fn make_apart(
 ) -> Result<Result<(Plan, Read), PlanRefusal>, ApiError> {
     let (snapshot, target, verb) = (snapshot.clone(), target.clone(), verb.to_owned());
     let (options, known) = (options.clone(), known.clone());
-    stoppable::run(move |stop| make(&snapshot, &target, &verb, &options, &known, stop)).await
+    stoppable::run(move |stop| make(&snapshot, &target, &verb, &options, &known, stop)).await?
 }
 
 fn make(
@@ -291,10 +295,13 @@ fn make(
     options: &PlanOptions,
     known: &PlanContext,
     stop: Stop,
-) -> Result<(Plan, Read), PlanRefusal> {
+) -> Result<Result<(Plan, Read), PlanRefusal>, ApiError> {
     let view = ClusterView::new(snapshot).until(stop);
-    let plan = decide(&view, target, verb, options, known)?;
-    Ok((plan, view.into_read()))
+    let plan = decide(&view, target, verb, options, known);
+    match view.unreadable() {
+        Some(error) => Err(error),
+        None => Ok(plan.map(|plan| (plan, view.into_read()))),
+    }
 }
 
 /// Selects the verb and checks that it applies to the kind.

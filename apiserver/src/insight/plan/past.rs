@@ -9,6 +9,7 @@ use super::stoppable::{self, Stop};
 use crate::dispatch;
 use crate::encode::stored;
 use crate::insight::past::read_error;
+use crate::insight::remains;
 use crate::projection::Projection;
 use crate::registry::{Kind, by_storage_prefix};
 use crate::state::Inner;
@@ -76,10 +77,11 @@ fn from_events(kind: &dyn Kind, head: Revision, events: &[Arc<Event<Projection>>
     let mut found: Vec<Version> = Vec::new();
     let mut add = |record: &orlop_store::Record<Projection>, deleted: Option<u64>| {
         let is_known = found.iter().any(|version| version.revision == record.mod_revision.0);
-        if is_known || !record.is_whole() {
+        if is_known {
             return;
         }
-        let object = stored::decode_as(kind, record);
+        // A version that cannot be read cannot be restored.
+        let Ok(object) = stored::decode_as(kind, record) else { return };
         found.push(Version { revision: record.mod_revision.0, deleted, object });
     };
     for event in events.iter().filter(|event| event.revision <= head) {
@@ -165,10 +167,10 @@ fn owned(
     let mut found = Vec::new();
     let records = then.range("/registry/", None).take_while(|_| !stop.is_requested());
     for record in records.filter(|record| mentions(record, owner)) {
-        let object = stored::decode(record);
+        let object = remains::of(record);
         let owners = object.at(&["metadata", "ownerReferences"]).and_then(serde_json::Value::as_array);
         let is_owned = owners.into_iter().flatten().any(|one| one.get("uid").is_some_and(|uid| uid == owner));
-        let same = |there: &Arc<orlop_store::Record<Projection>>| stored::decode(there).uid() == object.uid();
+        let same = |there: &Arc<orlop_store::Record<Projection>>| remains::of(there).uid() == object.uid();
         if !is_owned || snapshot.get(record.key.as_str()).is_some_and(same) {
             continue;
         }

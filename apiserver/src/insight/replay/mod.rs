@@ -342,7 +342,8 @@ impl Replay<'_> {
             }
         };
         let bare = kind.to_stored(object);
-        let old = there.map(|there| stored::decode(there));
+        let old =
+            there.map(|there| stored::decode(there)).transpose().map_err(|error| refused(error.message))?;
         let new = (line.said != LineType::Deleted).then_some(&bare);
         let reserved = allocation::writes(&*kind, &key, old.as_ref(), new, &head);
         let op = match new {

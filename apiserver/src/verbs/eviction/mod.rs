@@ -112,7 +112,7 @@ enum Terms {
 /// the pod is not deleted in the end, the budget's controller corrects the charge.
 async fn once(request: &Request, delete: &DeleteOptions, paid: &mut bool) -> Result<(), StoreError> {
     let record = request.record(&request.head())?;
-    let pod = stored::decode_as(request.kind(), &record);
+    let pod = stored::decode_as(request.kind(), &record)?;
     check_preconditions(request, delete, &pod)?;
     let terms = if decision::has_ended(&pod) {
         Terms::Free
@@ -143,13 +143,16 @@ async fn once(request: &Request, delete: &DeleteOptions, paid: &mut bool) -> Res
 async fn spend_budget(request: &Request, pod: &Object, dry_run: bool) -> Result<Terms, StoreError> {
     let Some(kind) = registry::by_storage_prefix(BUDGETS) else { return Ok(Terms::Free) };
     let head = request.head();
-    // Two are enough: more than one budget for a pod is an error.
-    let (records, budgets): (Vec<Arc<Record<Projection>>>, Vec<Object>) = head
-        .range(&dispatch::prefix(kind, pod.namespace()), None)
-        .map(|record| (record.clone(), stored::decode_as(kind, record)))
-        .filter(|(_, budget)| decision::selects(budget, pod))
-        .take(2)
-        .unzip();
+    let (mut records, mut budgets) = (Vec::<Arc<Record<Projection>>>::new(), Vec::<Object>::new());
+    for record in head.range(&dispatch::prefix(kind, pod.namespace()), None) {
+        // An unreadable budget may be one of the pod.
+        let budget = stored::decode_as(kind, record)?;
+        // Two are enough: more than one budget for a pod is an error.
+        if decision::selects(&budget, pod) && budgets.len() < 2 {
+            records.push(record.clone());
+            budgets.push(budget);
+        }
+    }
     let refuse = |name: &str, why: &str| ApiError::forbidden(&BUDGET, name, why);
     let at = match decide(pod, &budgets) {
         EvictionDecision::NoBudget => return Ok(Terms::Free),

@@ -7,6 +7,7 @@ mod audit;
 mod authentication;
 mod custom;
 mod deletes;
+mod fail_closed;
 mod former;
 mod insight;
 mod insight_replay;

@@ -303,6 +303,18 @@ async fn reviews_and_token_requests_accept_protobuf() {
     }
 }
 
+/// The body of a watch that is opened with a token.
+async fn watch(rig: &Rig, token: &str) -> Body {
+    let request = Request::get("/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1")
+        .header("host", "localhost")
+        .header("authorization", format!("Bearer {token}"))
+        .body(Body::empty())
+        .unwrap();
+    let response = rig.server.protect(rig.server.router()).oneshot(request).await.unwrap();
+    assert_eq!(response.status(), 200);
+    response.into_body()
+}
+
 /// A watch outlives neither its account nor the pod that its token is bound to.
 #[tokio::test(start_paused = true)]
 async fn watches_end_when_the_account_or_its_pod_is_deleted() {
@@ -312,18 +324,8 @@ async fn watches_end_when_the_account_or_its_pod_is_deleted() {
     let pod = rig.post(pods, json!({"metadata": {"name": "p"}, "spec": spec})).await.expect(201).json();
     let bound = json!({"kind": "Pod", "apiVersion": "v1", "name": "p", "uid": pod["metadata"]["uid"]});
     let tokens = [token(&rig, json!({"boundObjectRef": bound})).await, token(&rig, json!({})).await];
-    let watch = async |token: &str| {
-        let request = Request::get("/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1")
-            .header("host", "localhost")
-            .header("authorization", format!("Bearer {token}"))
-            .body(Body::empty())
-            .unwrap();
-        let response = rig.server.protect(rig.server.router()).oneshot(request).await.unwrap();
-        assert_eq!(response.status(), 200);
-        response.into_body()
-    };
-    let mut of_pod = Box::pin(watch(&tokens[0]).await.collect());
-    let mut of_account = Box::pin(watch(&tokens[1]).await.collect());
+    let mut of_pod = Box::pin(watch(&rig, &tokens[0]).await.collect());
+    let mut of_account = Box::pin(watch(&rig, &tokens[1]).await.collect());
     let minute = Duration::from_secs(60);
     assert!(
         tokio::time::timeout(minute * 5, futures::future::select(&mut of_pod, &mut of_account))
@@ -337,7 +339,32 @@ async fn watches_end_when_the_account_or_its_pod_is_deleted() {
     assert!(tokio::time::timeout(minute, of_account).await.is_ok());
 }
 
-/// When a former key expires, its tokens are rejected, by a running server and after a restart.
+/// A watch ends with the key that has signed its token, and not with any other key.
+#[tokio::test(start_paused = true)]
+async fn watches_end_with_the_key_of_their_token() {
+    use crate::service_account::key_file::{key_file, rotate};
+    use jiff::SignedDuration;
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = key_file(dir.path());
+    let rig = Rig::with(|config| config.service_account_key_file = Some(path.clone())).await;
+    rig.post(ACCOUNTS, json!({"metadata": {"name": "a"}})).await.expect(201);
+    let old = token(&rig, json!({})).await;
+    rotate(&path, "2026-01-01T12:00:00Z".parse().unwrap(), SignedDuration::from_secs(300)).unwrap();
+    while rig.server.inner().accounts.public_keys().len() < 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let new = token(&rig, json!({})).await;
+    let mut of_old = Box::pin(watch(&rig, &old).await.collect());
+    let mut of_new = Box::pin(watch(&rig, &new).await.collect());
+    let minute = Duration::from_secs(60);
+    assert!(tokio::time::timeout(minute * 5, &mut of_old).await.is_err(), "its key is accepted");
+    rig.advance(Duration::from_secs(300));
+    assert!(tokio::time::timeout(minute, of_old).await.is_ok());
+    assert!(tokio::time::timeout(minute * 5, &mut of_new).await.is_err(), "its key is accepted");
+}
+
+/// The token of a former key is rejected when the key ends, on servers that start later and on the one that runs.
 #[tokio::test]
 async fn rotation_invalidates_tokens_of_the_previous_key() {
     use crate::service_account::key_file::{key_file, rotate};
@@ -353,7 +380,7 @@ async fn rotation_invalidates_tokens_of_the_previous_key() {
     let now = "2026-01-01T12:00:00Z".parse().unwrap();
     rotate(&path, now, SignedDuration::from_secs(300)).unwrap();
     let server = |rig: &Rig| rig.server.inner().accounts.public_keys().len();
-    // The running server reads the file at most once a second.
+    // The running server reads the file again soon.
     while server(&rig) < 2 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -90,26 +90,27 @@ impl Writer {
         !copies || self.kind.is_custom()
     }
 
-    /// Appends the event of a record, or an error if its value is unreadable.
+    /// Appends the event of a record.
+    ///
+    /// # Errors
+    /// The value of the record is unreadable; nothing is appended. The stream cannot continue, because its client would miss the object.
     pub(super) fn record(
         &mut self,
         out: &mut Vec<u8>,
         ty: Type,
         record: &Record<Projection>,
         revision: Revision,
-    ) {
-        if let Err(error) = stored::readable(record) {
-            return self.error(out, &error);
-        }
+    ) -> Result<(), ApiError> {
+        stored::readable(record)?;
         if let (Framing::Object, Media::Json) = (&self.framing, self.media) {
             // Exactly: a large object must not cost twice its size.
             out.reserve(record.value.len() + AROUND);
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(ty.text().as_bytes());
             out.extend_from_slice(b"\",\"object\":");
-            stored::write_object(out, &*self.kind, record, revision);
+            stored::write_object(out, &*self.kind, record, revision)?;
             out.extend_from_slice(b"}\n");
-            return;
+            return Ok(());
         }
         if let (Framing::Table(table), Media::Json) = (&self.framing, self.media) {
             let columns = !std::mem::replace(&mut self.columns_told, true);
@@ -119,9 +120,9 @@ impl Writer {
             out.extend_from_slice(b"\",\"object\":");
             out.extend_from_slice(&table.bytes(metadata, [stored::at(record, revision)], columns));
             out.extend_from_slice(b"}\n");
-            return;
+            return Ok(());
         }
-        let mut object = stored::decode_as(&*self.kind, record);
+        let mut object = stored::decode_as(&*self.kind, record)?;
         object.set(&["metadata", "resourceVersion"], revision.to_string());
         let value = match &self.framing {
             Framing::Object => shape::with_kind(&*self.kind, object),
@@ -132,6 +133,7 @@ impl Writer {
             }
         };
         self.value(out, ty, value);
+        Ok(())
     }
 
     /// Appends a bookmark; `initial_end` marks the end of the initial events.

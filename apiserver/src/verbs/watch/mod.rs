@@ -67,14 +67,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
             None => request.server.closing.clone(),
         },
         counter: request.server.metrics.watch_counter(request.names(), request.kind().is_custom()),
-        account: service_account::account_name(&request.user).map(|_| {
-            let (server, user) = (request.server.clone(), request.user.clone());
-            // The key of the token is one of these.
-            let keys = server.accounts.public_keys();
-            let is_alive: IsAlive =
-                Box::new(move || server.accounts.accepts_all(&keys) && server.accounts.is_alive(&user));
-            is_alive
-        }),
+        account: is_alive(request),
         unread: request.server.limits.unread.of(request.connection.clone()),
     };
     let server = request.server.clone();
@@ -86,6 +79,19 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         response.extensions_mut().insert(ComputedBody);
     }
     Ok(response)
+}
+
+/// The check for a client that is a service account, or that has authenticated with the token of one and impersonates another user.
+fn is_alive(request: &Request) -> Option<IsAlive> {
+    let key = request.token_key.clone();
+    if key.is_none() && service_account::account_name(&request.user).is_none() {
+        return None;
+    }
+    let (server, user) = (request.server.clone(), request.user.clone());
+    Some(Box::new(move || {
+        let accounts = &server.accounts;
+        key.as_ref().is_none_or(|key| accounts.accepts(key)) && accounts.is_alive(&user)
+    }))
 }
 
 fn check_options(request: &Request) -> Result<(), ApiError> {

@@ -45,7 +45,7 @@ pub(super) struct Live {
     /// Cancelled on shutdown: the stream ends cleanly.
     pub(super) closing: CancellationToken,
     pub(super) counter: IntCounter,
-    /// For a service account: its watches end after the account is deleted, or after the key of its token expires.
+    /// For a service account: its watches end after the account is deleted, or after the key of its token is no longer accepted.
     pub(super) account: Option<IsAlive>,
     /// The data that the client has not read yet.
     pub(super) unread: UnreadResponse,
@@ -209,7 +209,9 @@ impl Running {
         for record in self.live.filter.candidates(&snapshot, &self.live.prefix, from.as_deref()) {
             visited += record.size();
             if self.live.filter.matches(record) {
-                self.writer.record(out, Type::Added, record, record.mod_revision);
+                if let Err(error) = self.writer.record(out, Type::Added, record, record.mod_revision) {
+                    return WatchState::Failing(error);
+                }
                 self.live.counter.inc();
             }
             if out.len() >= PIECE || visited >= VISITED {
@@ -299,7 +301,9 @@ impl Running {
     ) -> WatchState {
         while let Some(event) = events.next() {
             if let Some((ty, record, revision)) = seen(&self.live.filter, &event) {
-                self.writer.record(out, ty, record, revision);
+                if let Err(error) = self.writer.record(out, ty, record, revision) {
+                    return WatchState::Failing(error);
+                }
                 self.live.counter.inc();
             }
             if out.len() >= PIECE && events.len() > 0 {

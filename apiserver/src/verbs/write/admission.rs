@@ -48,7 +48,7 @@ pub(crate) async fn admit(
     if operation == Operation::Create {
         default_account::wait(request, object).await;
     }
-    let mut admission = Admission::of(request, operation.into(), is_dry_run(request));
+    let mut admission = Admission::of(request, operation.into(), is_dry_run(request))?;
     admission.mutate_in_process(operation, object, old)?;
     if admission.calls_mutating() {
         admission.call_mutating(object, old).await?;
@@ -59,7 +59,7 @@ pub(crate) async fn admit(
     } else if admission.starts_again() {
         admission.mutate_in_process(operation, object, old)?;
     }
-    admission.end(warnings);
+    admission.end(warnings)?;
     allocate(request, object, old)
 }
 
@@ -73,12 +73,13 @@ pub(crate) fn admit_without_calls(
     object: &mut Object,
     old: Option<&Object>,
 ) -> Result<(), ApiError> {
-    let mut admission = Admission::of(request, operation.into(), false);
+    let mut admission = Admission::of(request, operation.into(), false)?;
     admission.mutate_in_process(operation, object, old)?;
     if admission.starts_again() {
         admission.mutate_in_process(operation, object, old)?;
     }
     admission.refuse_calls(Some(object), old)?;
+    admission.cluster.check()?;
     allocate(request, object, old)
 }
 
@@ -90,10 +91,10 @@ pub(crate) async fn admit_validated(
     old: Option<&Object>,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
-    let mut admission = Admission::of(request, operation.into(), is_dry_run(request));
+    let mut admission = Admission::of(request, operation.into(), is_dry_run(request))?;
     admission.validate_in_process(operation, object, old)?;
     admission.call_validating(Some(object), old).await?;
-    admission.end(warnings);
+    admission.end(warnings)?;
     validate_last(request, operation, Some(object), old)
 }
 
@@ -105,8 +106,9 @@ pub(crate) fn admit_validated_without_calls(
     object: &mut Object,
     old: Option<&Object>,
 ) -> Result<(), ApiError> {
-    let mut admission = Admission::of(request, operation.into(), false);
+    let mut admission = Admission::of(request, operation.into(), false)?;
     admission.validate_in_process(operation, object, old)?;
+    admission.cluster.check()?;
     validate_last(request, operation, Some(object), old)
 }
 
@@ -120,14 +122,14 @@ pub(crate) async fn admit_delete(
     if request.resource.subresource == "eviction" {
         return Ok(());
     }
-    let mut admission = Admission::of(request, AdmissionOperation::Delete, dry_run);
+    let mut admission = Admission::of(request, AdmissionOperation::Delete, dry_run)?;
     admission.delete_in_process(old)?;
     if admission.calls_mutating() {
         admission.run_mutating(&mut None, None, Some(old)).await?;
     }
     admission.validate_policies(None, Some(old))?;
     admission.call_validating(None, Some(old)).await?;
-    admission.end(warnings);
+    admission.end(warnings)?;
     validate_last(request, Operation::Delete, None, Some(old))
 }
 
@@ -136,10 +138,11 @@ pub(crate) async fn admit_delete(
 /// # Errors
 /// 403 if the request needs a webhook.
 pub(crate) fn admit_delete_without_calls(request: &Request, old: &Object) -> Result<(), ApiError> {
-    let mut admission = Admission::of(request, AdmissionOperation::Delete, false);
+    let mut admission = Admission::of(request, AdmissionOperation::Delete, false)?;
     admission.delete_in_process(old)?;
     admission.refuse_calls(None, Some(old))?;
     admission.validate_policies(None, Some(old))?;
+    admission.cluster.check()?;
     validate_last(request, Operation::Delete, None, Some(old))
 }
 
@@ -147,7 +150,7 @@ pub(crate) fn admit_delete_without_calls(request: &Request, old: &Object) -> Res
 pub(crate) fn admit_body(request: &Request, body: &mut Object) -> Result<(), ApiError> {
     let name = &request.resource.name;
     let mut asked = plugin_request(request, Operation::Create, name, Some(body), None);
-    request.server.admission.mutate(&mut asked, &request.lookup())
+    request.look_up(|lookup| request.server.admission.mutate(&mut asked, lookup))?
 }
 
 /// Runs the policies and validating webhooks for a request to a subresource that is no write of its object: a connection, a
@@ -160,7 +163,7 @@ pub(crate) async fn admit_subresource(
     dry_run: bool,
     warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
-    let mut admission = Admission::of(request, operation, dry_run);
+    let mut admission = Admission::of(request, operation, dry_run)?;
     if !admission.is_configured() {
         return Ok(());
     }
@@ -175,25 +178,26 @@ pub(crate) async fn admit_subresource(
         webhook::validate(&admission.webhooks, client, &attributes, (Some(object), None), cluster, findings)
             .await?;
     }
-    admission.end(warnings);
-    Ok(())
+    admission.end(warnings)
 }
 
 impl<'a> Admission<'a> {
-    fn of(request: &'a Request, operation: AdmissionOperation, dry_run: bool) -> Self {
+    /// # Errors
+    /// A policy or the configuration of a webhook cannot be read.
+    fn of(request: &'a Request, operation: AdmissionOperation, dry_run: bool) -> Result<Self, ApiError> {
         let server = &request.server;
         // The objects that configure admission are not subject to it, so that they can always be repaired.
         let is_exempt = request.names().group == GROUP;
-        Admission {
+        Ok(Admission {
             request,
             operation,
             dry_run,
-            cluster: ClusterHead { server, head: request.head() },
-            policies: if is_exempt { Arc::default() } else { server.policies.now() },
-            webhooks: if is_exempt { Arc::default() } else { server.webhooks.now() },
+            cluster: ClusterHead::of(request),
+            policies: if is_exempt { Arc::default() } else { server.policies.now()? },
+            webhooks: if is_exempt { Arc::default() } else { server.webhooks.now()? },
             findings: Findings::default(),
             state: Reinvocation::default(),
-        }
+        })
     }
 
     fn is_configured(&self) -> bool {
@@ -215,11 +219,15 @@ impl<'a> Admission<'a> {
     }
 
     /// Passes the warnings on.
-    fn end(self, warnings: &mut Vec<String>) {
+    ///
+    /// # Errors
+    /// An object that policies or webhooks needed cannot be read.
+    fn end(self, warnings: &mut Vec<String>) -> Result<(), ApiError> {
         warnings.extend(self.findings.warnings);
         if let Some(audited) = &self.request.audited {
             audited.annotate(self.findings.annotations);
         }
+        self.cluster.check()
     }
 
     /// Runs the plugins and the mutating policies.
@@ -232,7 +240,7 @@ impl<'a> Admission<'a> {
         let request = self.request;
         let name = object.name().to_owned();
         let mut asked = plugin_request(request, operation, &name, Some(object), old);
-        request.server.admission.mutate(&mut asked, &self.cluster.lookup())?;
+        self.cluster.lookup().run(|lookup| request.server.admission.mutate(&mut asked, lookup))??;
         asked.findings.into_inner().warnings.into_iter().for_each(|warning| self.findings.warn(warning));
         if !self.policies.mutates() || !request.server.admission.has(MUTATING_POLICY) || is_scale(request) {
             return Ok(());
@@ -246,10 +254,11 @@ impl<'a> Admission<'a> {
     /// Runs the plugins for a delete.
     fn delete_in_process(&mut self, old: &Object) -> Result<(), ApiError> {
         let chain = &self.request.server.admission;
-        let lookup = self.cluster.lookup();
         let mut asked = plugin_request(self.request, Operation::Delete, old.name(), None, Some(old));
-        chain.mutate(&mut asked, &lookup)?;
-        chain.validate(&asked, &lookup)?;
+        self.cluster.lookup().run(|lookup| {
+            chain.mutate(&mut asked, lookup)?;
+            chain.validate(&asked, lookup)
+        })??;
         self.findings = asked.findings.into_inner();
         Ok(())
     }
@@ -297,9 +306,9 @@ impl<'a> Admission<'a> {
             authorization::escalation::check(request, object, old)?;
         }
         let asked = plugin_request(request, operation, &name, Some(object), old);
-        let checked = request.server.admission.validate(&asked, &self.cluster.lookup());
+        let checked = self.cluster.lookup().run(|lookup| request.server.admission.validate(&asked, lookup));
         self.findings = asked.findings.into_inner();
-        checked?;
+        checked??;
         self.validate_policies(Some(object), old)
     }
 
@@ -366,7 +375,7 @@ fn validate_last(
 ) -> Result<(), ApiError> {
     let name = object.as_deref().or(old).map_or("", Object::name).to_owned();
     let asked = plugin_request(request, operation, &name, object, old);
-    request.server.admission.validate_last(&asked, &request.lookup())
+    request.look_up(|lookup| request.server.admission.validate_last(&asked, lookup))?
 }
 
 fn plugin_request<'a>(

@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 
 use orlop_api::object::Object;
+use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 use orlop_auth::request_info::RequestInfo;
 use orlop_crd::expression::AccessAnswer;
@@ -17,23 +19,50 @@ use crate::admission::webhook::{Resolves, WebhookService};
 use crate::projection::Projection;
 use crate::registry::{self, KINDS, KindRef};
 use crate::state::Inner;
-use crate::verbs::request::HeadLookup;
+use crate::verbs::request::{HeadLookup, Request};
 
 /// The cluster around a request.
 pub(super) struct ClusterHead<'a> {
-    pub(super) server: &'a Inner,
-    pub(super) head: Snapshot<Projection>,
+    server: &'a Inner,
+    head: Snapshot<Projection>,
+    /// The error of the first object that policies and webhooks needed, and that cannot be read.
+    unreadable: OnceLock<ApiError>,
 }
 
-impl ClusterHead<'_> {
+impl<'a> ClusterHead<'a> {
+    /// The cluster in its newest snapshot.
+    pub(super) fn of(request: &'a Request) -> Self {
+        ClusterHead { server: &request.server, head: request.head(), unreadable: OnceLock::new() }
+    }
+
     /// Lookups of the plugins, in the same snapshot.
     pub(super) fn lookup(&self) -> HeadLookup<'_> {
-        HeadLookup { server: self.server, head: self.head.clone() }
+        HeadLookup::new(self.server, self.head.clone())
+    }
+
+    /// Checks the objects that policies and webhooks needed.
+    ///
+    /// # Errors
+    /// One of them cannot be read, so that their decision means nothing.
+    pub(super) fn check(&self) -> Result<(), ApiError> {
+        self.unreadable.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Reads for a decision; `None` if an object is unreadable, which fails the request later ([`check`](Self::check)).
+    fn read<T>(&self, read: impl FnOnce(&HeadLookup<'_>) -> T) -> Option<T> {
+        match self.lookup().run(read) {
+            Ok(result) => Some(result),
+            Err(error) => {
+                // The first one names the cause.
+                let _ = self.unreadable.set(error);
+                None
+            }
+        }
     }
 
     fn builtin(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Object> {
         let kind = registry::by_resource(group, "v1", plural)?;
-        self.lookup().get(kind, namespace, name)
+        self.read(|lookup| lookup.get(kind, namespace, name))?
     }
 }
 
@@ -52,7 +81,7 @@ impl ClusterState for ClusterHead<'_> {
     }
 
     fn object(&self, kind: &KindRef, namespace: &str, name: &str) -> Option<Object> {
-        self.lookup().get(&**kind, namespace, name)
+        self.read(|lookup| lookup.get(&**kind, namespace, name))?
     }
 
     fn visit_objects(
@@ -62,7 +91,10 @@ impl ClusterState for ClusterHead<'_> {
         visit: &mut dyn FnMut(Object) -> ControlFlow<()>,
     ) {
         let namespace = (!namespace.is_empty()).then_some(namespace);
-        let _ = self.lookup().list(&**kind, namespace).try_for_each(visit);
+        self.read(|lookup| {
+            // A break ends the visit.
+            let _ = lookup.list(&**kind, namespace).try_for_each(visit);
+        });
     }
 
     fn decide(&self, user: &UserInfo, right: &RequestInfo) -> AccessAnswer {
@@ -84,8 +116,8 @@ impl Resolves for ClusterHead<'_> {
         let chosen = chosen.ok_or_else(|| format!("no service port {port} found for service {name:?}"))?;
         let port_name = chosen["name"].as_str().unwrap_or_default();
         let slices = registry::by_resource("discovery.k8s.io", "v1", "endpointslices");
-        let slices =
-            slices.into_iter().flat_map(|kind| self.lookup().list(kind, Some(namespace)).collect::<Vec<_>>());
+        let listed = |kind| self.read(|lookup| lookup.list(kind, Some(namespace)).collect::<Vec<_>>());
+        let slices = slices.into_iter().filter_map(listed).flatten();
         let of_service = |slice: &Object| {
             let label = slice.labels().and_then(|labels| labels.get("kubernetes.io/service-name"));
             label.and_then(Value::as_str) == Some(name)

@@ -25,7 +25,8 @@ impl WriteContext for Request {
 
     fn namespace_label(&self, key: &str) -> Option<String> {
         let kind = registry::by_resource("", "v1", "namespaces")?;
-        let namespace = self.lookup().get(kind, "", &self.resource.namespace)?;
+        // The label permits more, so an unreadable namespace has none.
+        let namespace = self.look_up(|lookup| lookup.get(kind, "", &self.resource.namespace)).ok()??;
         namespace.labels()?.get(key)?.as_str().map(str::to_owned)
     }
 

@@ -9,7 +9,7 @@ use crate::admission::DEFAULT_ACCOUNT;
 use crate::dispatch::key;
 use crate::limits::compute::leave_place;
 use crate::registry;
-use crate::verbs::request::Request;
+use crate::verbs::request::{HeadLookup, Request};
 
 /// How long a pod waits. Upstream reads the account ten times, 0.1 s to 0.2 s apart.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -20,7 +20,11 @@ pub(super) async fn wait(request: &Request, pod: &Object) {
     let (names, namespace) = (request.names(), &request.resource.namespace);
     let is_pod = (names.group, names.plural) == ("", "pods") && request.resource.subresource.is_empty();
     let server = &request.server;
-    let waits = || server.admission.awaits_default_account(pod, namespace, &request.lookup());
+    // If an account cannot be read, admission fails.
+    let waits = || {
+        let waits = |lookup: &HeadLookup<'_>| server.admission.awaits_default_account(pod, namespace, lookup);
+        request.look_up(waits).unwrap_or(false)
+    };
     if !is_pod || !waits() {
         return;
     }

@@ -291,6 +291,13 @@ pub(crate) fn version_conflict(kind: &dyn Kind, key: &str, given: &str, actual: 
 }
 
 fn precondition_failed(kind: &dyn Kind, key: &str, what: &str, given: &str, actual: &str) -> ApiError {
+    let why =
+        format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}");
+    invalid_object(kind, key, &why)
+}
+
+/// 409 with the error of upstream's store for an object that does not have the expected form.
+pub(crate) fn invalid_object(kind: &dyn Kind, key: &str, why: &str) -> ApiError {
     let names = kind.names();
     let details = Details {
         name: key_names(kind, key).1.to_owned(),
@@ -304,8 +311,7 @@ fn precondition_failed(kind: &dyn Kind, key: &str, what: &str, given: &str, actu
         format!("{}.{}", names.plural, names.group)
     };
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: {what} in precondition: {given}, {what} in object meta: {actual}"
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
     );
     ApiError::conflict_because(&resource, details, &why)
 }

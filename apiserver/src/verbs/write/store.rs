@@ -75,7 +75,7 @@ pub(crate) async fn put_as(
         return Ok(record.clone());
     }
     let mut first = Some((value, view));
-    let before = kind.reserves().then(|| stored::decode(record));
+    let before = kind.reserves().then(|| stored::decode(record)).transpose()?;
     let writes = || {
         let (value, view) = first.take().unwrap_or_else(|| stored::encode(kind, &object));
         let mut writes = match &before {
@@ -101,7 +101,7 @@ pub(crate) async fn remove(
     let expect = Expect::Revision(record.mod_revision);
     let kind = request.kind();
     let mut writes = if kind.reserves() {
-        let old = stored::decode(record);
+        let old = stored::decode(record)?;
         allocation::writes(kind, record.key.as_str(), Some(&old), None, &request.head())
     } else {
         Vec::new()

@@ -84,8 +84,9 @@ async fn mount_after_planning_is_a_conflict() {
     let aim = target("persistentvolumes", "", "v");
     let snapshot = rig.store.head();
     let options = PlanOptions::parse(json!({"keepData": true})).unwrap();
-    let (plan, read) =
-        make(&snapshot, &aim, "reclaim", &options, &PlanContext::default(), Stop::default()).unwrap();
+    let (plan, read) = make(&snapshot, &aim, "reclaim", &options, &PlanContext::default(), Stop::default())
+        .unwrap()
+        .unwrap();
     let user = orlop_auth::UserInfo::new("jane", Vec::new());
     let ready = carry_out::prepare(&rig.inner, &user, &aim, &snapshot, &plan, &read).unwrap();
     let mounted = json!({"status": {"volumesInUse": ["kubernetes.io/csi/d.example.com^handle-v"]}});

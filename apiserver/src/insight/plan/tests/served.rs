@@ -155,7 +155,8 @@ async fn pod_created_after_planning_is_a_conflict() {
     let snapshot = rig.store.head();
     let known = PlanContext { uid: "0-1-2".to_owned(), ..PlanContext::default() };
     let options = PlanOptions::parse(json!({"namespace": "b"})).unwrap();
-    let (plan, read) = make(&snapshot, &the_claim(), "transfer", &options, &known, Stop::default()).unwrap();
+    let (plan, read) =
+        make(&snapshot, &the_claim(), "transfer", &options, &known, Stop::default()).unwrap().unwrap();
     let user = orlop_auth::UserInfo::new("jane", Vec::new());
     let ready = carry_out::prepare(&rig.inner, &user, &the_claim(), &snapshot, &plan, &read).unwrap();
     rig.put(
