@@ -226,6 +226,9 @@ async fn encrypted_secrets_are_in_no_file_and_keys_in_no_log() {
     assert!(!output.contains(KEY_1), "{output}");
 }
 
+/// Every authenticated client may read it.
+const DISCOVERY: &str = "/apis";
+
 /// The tokens of a replaced key are rejected by the running server, and the key is in no log.
 #[tokio::test]
 async fn rotation_invalidates_tokens_of_the_previous_service_account_key() {
@@ -236,7 +239,7 @@ async fn rotation_invalidates_tokens_of_the_previous_service_account_key() {
     let token = http.create(issue, &json!({})).await["status"]["token"].as_str().unwrap().to_owned();
     let bearer = format!("Bearer {token}");
     let headers = [("authorization", bearer.as_str())];
-    let ask = async || http.send(Method::GET, SECRETS, &headers, Vec::new()).await.code;
+    let ask = async || http.send(Method::GET, DISCOVERY, &headers, Vec::new()).await.code;
     assert_eq!(ask().await, 200);
     let file = plane.data_dir().join("pki/service-account.keys");
     let old = std::fs::read_to_string(&file).unwrap();
@@ -253,10 +256,10 @@ async fn rotation_invalidates_tokens_of_the_previous_service_account_key() {
     plane.stop().await;
     plane.start_again().await;
     let http = plane.http();
-    assert_eq!(http.send(Method::GET, SECRETS, &headers, Vec::new()).await.code, 401);
+    assert_eq!(http.send(Method::GET, DISCOVERY, &headers, Vec::new()).await.code, 401);
     let bearer = format!("Bearer {again}");
     assert_eq!(
-        http.send(Method::GET, SECRETS, &[("authorization", bearer.as_str())], Vec::new()).await.code,
+        http.send(Method::GET, DISCOVERY, &[("authorization", bearer.as_str())], Vec::new()).await.code,
         200
     );
     let log = plane.log();

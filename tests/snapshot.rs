@@ -199,8 +199,9 @@ async fn scheduled_snapshots_are_taken_and_rotated() {
         line.rsplit(' ').next().unwrap_or_default().parse::<f64>().unwrap_or_default()
     };
     for n in 0..4_u8 {
-        http.create(MAPS, &map(&format!("m{n}"), "x")).await;
+        // Before the create: the next snapshot may follow it immediately.
         let before = metric("orlop_snapshots_total{result=\"success\"}").await;
+        http.create(MAPS, &map(&format!("m{n}"), "x")).await;
         wait::until("the next one is there", async || {
             let now = metric("orlop_snapshots_total{result=\"success\"}").await;
             if n == 0 || now > before { Ok(()) } else { Err(format!("{now}")) }

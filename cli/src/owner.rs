@@ -38,7 +38,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A directory of another user, whoever runs the tests: only root can change the owner of a directory, and owns `/`.
+    /// A directory of another user, also if root runs the tests: only root can change the owner of a directory, and owns `/`.
     pub(crate) fn of_other_user(own: &Path) -> PathBuf {
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(own, Some(65_534), None).unwrap();
