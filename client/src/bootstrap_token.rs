@@ -313,7 +313,7 @@ mod tests {
             ("malformed", |secret| {
                 secret.data.get_or_insert_default().insert(ID.to_owned(), ByteString(b"ABCDEF".to_vec()));
             }),
-            ("no time", |secret| {
+            ("not a time", |secret| {
                 secret
                     .data
                     .get_or_insert_default()

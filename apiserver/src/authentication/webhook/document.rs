@@ -112,11 +112,11 @@ mod tests {
             ("6 refused", json!({"error": "no"}), Err("no")),
             ("7 a text", json!({"authenticated": "true", "user": ann}), Ok("")),
             ("8 no name", json!({"authenticated": true, "user": {}}), Err("names no user")),
-            ("9 wrong audiences", known(json!({"audiences": "a"})), Err("other items")),
+            ("9 wrong audiences", known(json!({"audiences": "a"})), Err("not strings")),
             (
                 "10 wrong groups",
                 json!({"authenticated": true, "user": {"username": "a", "groups": [1]}}),
-                Err("other items"),
+                Err("not strings"),
             ),
         ] {
             let answer =

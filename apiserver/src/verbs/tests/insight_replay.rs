@@ -187,7 +187,7 @@ async fn damaged_capture_is_reported_with_its_line() {
         (
             "3 another form",
             vec![r#"{"type":"HEADER","format":"other.9","revision":"1"}"#],
-            "line 1: the form is \"other.9\"",
+            "line 1: the format is \"other.9\"",
         ),
         ("4 cut within a line", vec![header, &added[..added.len() - 9], synced], "line 2: it is damaged"),
         ("4b cut in the middle of the state", vec![header, &added[..40]], "ends before the state"),

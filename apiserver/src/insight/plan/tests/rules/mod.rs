@@ -207,7 +207,7 @@ fn undelete_restores_an_earlier_version() {
                 json!({"at": "5"}),
                 "no: nothing is known of one at",
             ),
-            ("16 forgotten", vec![space()], json!({"at": "0"}), "no: has forgotten it"),
+            ("16 forgotten", vec![space()], json!({"at": "0"}), "no: the store no longer contains it"),
         ],
     );
 }
