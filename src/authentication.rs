@@ -163,7 +163,7 @@ mod tests {
             ("1 no token", "--token-auth-file", &b""[..], "no token"),
             ("2 a short line", "--token-auth-file", b"hush,ann", "line 1"),
             ("3 not UTF-8", "--token-auth-file", b"hush\xff,ann,u", "cannot be read"),
-            ("4 no key", key, b"hush", "contains no key"),
+            ("4 no key", key, b"hush", "contains no private key"),
             (
                 "5 a damaged key",
                 key,

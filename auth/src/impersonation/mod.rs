@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 
-use self::mode::{Mode, node_name, service_account};
+use self::mode::{Mode, Refusal, node_name, service_account};
 use crate::UserInfo;
 use crate::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 use crate::selection::Selection;
@@ -59,18 +59,23 @@ impl Impersonation {
             }
         }
         let wanted = Impersonation { user: first(USER), uid: first(UID), groups: texts(GROUP), extra };
-        let has_more = !(wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty());
-        match (wanted.user.is_empty(), has_more) {
-            (true, true) => Err(NoUserName),
-            (true, false) => Ok(None),
+        match (wanted.user.is_empty(), wanted.has_only_name()) {
+            (true, false) => Err(NoUserName),
+            (true, true) => Ok(None),
             (false, _) => Ok(Some(wanted)),
         }
+    }
+
+    /// Whether it has no groups, UID and extra attributes.
+    fn has_only_name(&self) -> bool {
+        self.uid.is_empty() && self.groups.is_empty() && self.extra.is_empty()
     }
 
     /// The attempts of a request to run as this user, in order: the first one whose checks all succeed decides. As upstream, the
     /// error of the first attempt is the response if none succeeds.
     pub fn attempts(&self, request: &RequestInfo) -> Vec<Attempt> {
-        let constrained = Mode::of(self).map(|mode| self.constrained(mode, request));
+        let constrained =
+            Mode::of(&self.user, self.has_only_name()).map(|mode| self.constrained(mode, request));
         let legacy = Attempt {
             checks: self.checks("impersonate", "", self.user_right("impersonate", "")),
             user: self.impersonated(None),
@@ -88,11 +93,10 @@ impl Impersonation {
         };
         let mut checks = vec![Check::right(RequestInfo { verb: on.into(), target: request.target.clone() })];
         checks.extend(self.checks(&verb, AUTHENTICATION, user));
-        // A refusal precedes the rights of the same attribute.
-        for refusal in mode::refusals(&verb, &self.groups, &self.extra) {
-            let resource = refusal.resource();
+        for Refusal { resource, name, why } in mode::refusals(&self.groups, &self.extra) {
             let at = checks.iter().position(|check| check.resource() == resource);
-            checks.insert(at.unwrap_or(checks.len()), refusal);
+            let right = right(&verb, AUTHENTICATION, "", resource, "", name);
+            checks.insert(at.unwrap_or(checks.len()), Check { right, refused: Some(why) });
         }
         Attempt { checks, user: self.impersonated(Some(mode)) }
     }

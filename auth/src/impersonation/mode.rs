@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 
 use orlop_apimachinery::names;
 
-use super::{AUTHENTICATION, Check, Impersonation, right};
-
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 const NODE: &str = "system:node:";
 /// The group of administrators.
@@ -25,13 +23,13 @@ pub(super) enum Mode {
 }
 
 impl Mode {
-    /// The mode for an identity; `None` if only unconstrained impersonation supports it.
-    pub(super) fn of(wanted: &Impersonation) -> Option<Self> {
-        let has_only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
-        if node_name(&wanted.user).is_some() {
+    /// The mode for a user; `None` if only unconstrained impersonation supports it. `has_only_name` is false with groups, a UID or
+    /// extra attributes.
+    pub(super) fn of(user: &str, has_only_name: bool) -> Option<Self> {
+        if node_name(user).is_some() {
             return has_only_name.then_some(Mode::ArbitraryNode);
         }
-        if service_account(&wanted.user).is_some() {
+        if service_account(user).is_some() {
             return has_only_name.then_some(Mode::ServiceAccount);
         }
         Some(Mode::UserInfo)
@@ -61,8 +59,18 @@ pub(super) fn node_name(user: &str) -> Option<&str> {
     user.strip_prefix(NODE).filter(|name| names::dns_subdomain(name).is_empty())
 }
 
-/// The checks that no user passes in a constrained mode, whatever its rights.
-pub(super) fn refusals(verb: &str, groups: &[String], extra: &BTreeMap<String, Vec<String>>) -> Vec<Check> {
+/// A check that no user passes in a constrained mode, whatever its rights.
+pub(super) struct Refusal {
+    /// The resource of the right that it precedes.
+    pub(super) resource: &'static str,
+    /// The name in that right.
+    pub(super) name: &'static str,
+    /// The reason.
+    pub(super) why: String,
+}
+
+/// The refusals of an identity.
+pub(super) fn refusals(groups: &[String], extra: &BTreeMap<String, Vec<String>>) -> Vec<Refusal> {
     let group = if groups.iter().any(String::is_empty) {
         Some(("", "impersonating the empty string group is not allowed"))
     } else if groups.iter().any(|group| group == MASTERS) {
@@ -70,14 +78,9 @@ pub(super) fn refusals(verb: &str, groups: &[String], extra: &BTreeMap<String, V
     } else {
         None
     };
-    let group = group.map(|(name, why)| Check {
-        right: right(verb, AUTHENTICATION, "", "groups", "", name),
-        refused: Some(why.to_owned()),
-    });
-    let extra = extra.iter().find_map(|(key, values)| refused_extra(key, values)).map(|why| Check {
-        right: right(verb, AUTHENTICATION, "", "userextras", "", ""),
-        refused: Some(why),
-    });
+    let group = group.map(|(name, why)| Refusal { resource: "groups", name, why: why.to_owned() });
+    let extra = extra.iter().find_map(|(key, values)| refused_extra(key, values));
+    let extra = extra.map(|why| Refusal { resource: "userextras", name: "", why });
     group.into_iter().chain(extra).collect()
 }
 
