@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use orlop_apiserver::authentication::AuthConfig;
-use orlop_apiserver::authentication::oidc::OidcSettings;
+use orlop_apiserver::authentication::oidc::{OidcSettings, check_authorities};
 use orlop_apiserver::authentication::webhook::{MAX_ANSWER, ReviewPost, ReviewPostError, WebhookSettings};
 use orlop_apiserver::service_account::ServiceAccountConfig;
 use orlop_auth::service_account::key_file::{self, KeyFileError};
 use orlop_auth::token_file::{TokenFile, TokenFileError};
 use orlop_cli::config::{ListenConfig, OidcOptions, ServiceAccountOptions, TokenWebhookOptions};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 
 use crate::webhook::{PostFailure, WebhookClient, WebhookError};
 
@@ -94,11 +92,8 @@ fn oidc(options: &OidcOptions) -> Result<OidcSettings, AuthenticationError> {
     if let Some(path) = &options.ca_file {
         let wrong = |problem: String| AuthenticationError::Authorities { path: path.clone(), problem };
         ca_bundle = text("--oidc-ca-file", path)?.into_bytes();
-        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&ca_bundle).collect();
         // Without one, the authorities of the system would be used.
-        if read.map_err(|error| wrong(error.to_string()))?.is_empty() {
-            return Err(wrong("it contains no certificate".to_owned()));
-        }
+        check_authorities(&ca_bundle).map_err(wrong)?;
     }
     Ok(OidcSettings { config: options.config.clone(), ca_bundle })
 }
@@ -168,7 +163,7 @@ mod tests {
             ("1 no token", "--token-auth-file", &b""[..], "no token"),
             ("2 a short line", "--token-auth-file", b"hush,ann", "line 1"),
             ("3 not UTF-8", "--token-auth-file", b"hush\xff,ann,u", "cannot be read"),
-            ("4 no key", key, b"hush", "contains no key"),
+            ("4 no key", key, b"hush", "contains no private key"),
             (
                 "5 a damaged key",
                 key,

@@ -38,7 +38,7 @@ async fn ask(router: &Router, accept: &str) -> usize {
 async fn main() {
     let store = Arc::new(Memory::with(MemoryOptions::default()));
     let server = Server::start(store, Config::default()).await.expect("a server");
-    let router = server.router();
+    let router = server.router().layer(axum::Extension(orlop_auth::UserInfo::admin()));
     for number in 0..VOLUMES {
         let request = Request::post(PATH).header("content-type", "application/json");
         let request = request.body(Body::from(volume(number))).expect("a request");

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use axum::response::Response;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt, Limited};
+use orlop_auth::UserInfo;
 use orlop_store::{MemoryBudget, OutOfMemory, ReservedMemory};
 
 use crate::metrics::OpenWatch;
@@ -37,6 +38,14 @@ pub(crate) fn hold(response: Response, open_watch: OpenWatch) -> Response {
             frame
         }))
     })
+}
+
+/// The user that authentication has added to a request.
+///
+/// # Errors
+/// 500: the request did not pass authentication. No request runs without a user.
+pub(crate) fn user_of(extensions: &Extensions) -> Result<&UserInfo, ApiError> {
+    extensions.get().ok_or_else(|| ApiError::internal("no user found for request"))
 }
 
 pub(crate) fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {

@@ -26,6 +26,9 @@ pub(crate) async fn connect(host: &str, port: u16) -> Result<TcpStream, String> 
 }
 
 /// The TLS configuration for a server with a certificate of these authorities (PEM); without any, of those of the system.
+///
+/// # Errors
+/// The text contains no certificate of an authority.
 pub(crate) fn client_config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
     /// Read at the first use.
     static SYSTEM: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
@@ -33,6 +36,9 @@ pub(crate) fn client_config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, Strin
         Arc::new(roots(&found.unwrap_or_default()))
     });
     let roots = if ca_bundle.is_empty() { SYSTEM.clone() } else { Arc::new(roots(ca_bundle)) };
+    if roots.is_empty() && !ca_bundle.is_empty() {
+        return Err("unable to load root certificates: no valid certificate authority data seen".to_owned());
+    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -48,6 +54,23 @@ fn roots(pem: &[u8]) -> RootCertStore {
     roots
 }
 
+/// Checks that a text in PEM contains only usable certificates of authorities, and at least one.
+///
+/// # Errors
+/// It does not.
+pub fn check_authorities(pem: &[u8]) -> Result<(), String> {
+    let mut count = 0;
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        count += 1;
+        let certificate = certificate.map_err(|_| format!("certificate {count} is damaged"))?;
+        let added = RootCertStore::empty().add(certificate);
+        added.map_err(|_| {
+            format!("certificate {count} is damaged: its content is not an X.509 certificate")
+        })?;
+    }
+    if count == 0 { Err("it contains no certificate".to_owned()) } else { Ok(()) }
+}
+
 /// The error of a handshake, with Go's text where clients depend on it.
 pub(crate) fn handshake_error(error: &std::io::Error) -> String {
     let shown = error.to_string();
@@ -56,4 +79,24 @@ pub(crate) fn handshake_error(error: &std::io::Error) -> String {
         return format!("tls: failed to verify certificate: {why}");
     }
     format!("tls: {shown}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unusable_authorities_are_reported() {
+        let junk = "-----BEGIN CERTIFICATE-----\nAQ==\n-----END CERTIFICATE-----\n";
+        let good = include_str!("peer_certificates/testdata/good.pem");
+        for (case, text, is_usable, configures) in [
+            ("1 a certificate", good.to_owned(), true, true),
+            ("2 no certificate", "x".to_owned(), false, false),
+            ("3 junk", junk.to_owned(), false, false),
+            ("4 junk after a certificate", format!("{good}{junk}"), false, true),
+        ] {
+            assert_eq!(check_authorities(text.as_bytes()).is_ok(), is_usable, "{case}");
+            assert_eq!(client_config(text.as_bytes()).is_ok(), configures, "{case}");
+        }
+    }
 }

@@ -114,6 +114,8 @@ impl TokenFile {
 
     fn parse(text: &str, path: &Path) -> Result<Entries, TokenFileError> {
         let mut entries = Entries::new();
+        // Editors of other systems write a byte order mark, which would belong to the first token.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (index, line) in text.lines().enumerate() {
             let wrong = |problem| TokenFileError::Line { path: path.to_owned(), line: index + 1, problem };
             let line = line.trim_end_matches('\r');

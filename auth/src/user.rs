@@ -38,17 +38,15 @@ impl UserInfo {
     /// The user of the scheduler.
     pub const SCHEDULER: &str = "system:kube-scheduler";
 
-    /// A user with groups; `system:authenticated` is added.
+    /// A user with groups, without a UID and extra attributes. See [`UserInfo::from_remote`] for the group that is added.
     pub fn new(username: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
-        let mut groups: Vec<String> = groups.into_iter().collect();
-        if !groups.iter().any(|group| group == AUTHENTICATED) {
-            groups.push(AUTHENTICATED.to_owned());
-        }
-        UserInfo { username: username.into(), uid: String::new(), groups, extra: BTreeMap::new() }
+        Self::from_remote(username.into(), String::new(), groups.into_iter().collect(), BTreeMap::new())
     }
 
-    /// A user that another system has authenticated. As upstream, `system:authenticated` is added unless the user is anonymous or
-    /// already has one of the two groups.
+    /// A user that its credentials or another system have identified. As upstream, `system:authenticated` is added unless the user is
+    /// anonymous or already has one of the two groups.
+    ///
+    /// Upstream: apiserver `pkg/authentication/group/authenticated_group_adder.go`.
     pub fn from_remote(
         username: String,
         uid: String,
@@ -99,6 +97,25 @@ impl UserInfo {
             uid: String::new(),
             groups: vec![UNAUTHENTICATED.to_owned()],
             extra: BTreeMap::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_identified_users_are_authenticated() {
+        for (name, groups, want) in [
+            ("ann", &[][..], &[AUTHENTICATED][..]),
+            ("ann", &["a"], &["a", AUTHENTICATED]),
+            ("ann", &[AUTHENTICATED], &[AUTHENTICATED]),
+            ("ann", &[UNAUTHENTICATED], &[UNAUTHENTICATED]),
+            (ANONYMOUS, &["a"], &["a"]),
+        ] {
+            let given = groups.iter().map(|group| (*group).to_owned());
+            assert_eq!(UserInfo::new(name, given).groups, want, "{name} {groups:?}");
         }
     }
 }

@@ -8,6 +8,7 @@
 //! * [`authority`]: a certificate authority that signs for the server, for users and for requests.
 //! * [`kubeconfig`]: the text of a kubeconfig with a certificate. [`jws`]: signatures with bootstrap tokens.
 //! * [`certificate`]: the dates of a certificate, and the digest of its public key.
+//! * [`trust_anchor`]: the limits of an authority that verifies clients.
 //! * [`private_file`]: replaces a file that contains a key.
 
 pub mod authority;
@@ -19,6 +20,7 @@ pub mod private_file;
 pub mod private_key;
 pub mod request;
 pub mod signer;
+pub mod trust_anchor;
 pub mod usage;
 
 mod public_key;

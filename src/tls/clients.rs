@@ -1,7 +1,8 @@
 //! The files with the authorities of client certificates.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use orlop_apiserver::peer_certificates::check_authority;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{DistinguishedName, RootCertStore};
@@ -27,7 +28,7 @@ impl ClientCertificates {
     /// Reads the files. `own` is the server's own authority (PEM), which identifies users.
     pub(super) fn read(files: &ClientAuthorityFiles, own: Option<&str>) -> Result<Self, TlsError> {
         let read = |flag, path: &Option<PathBuf>| match path {
-            Some(path) => certificates(flag, path),
+            Some(path) => authorities(flag, path),
             None => Ok(Vec::new()),
         };
         let mut users = read("--client-ca-file", &files.users)?;
@@ -47,4 +48,15 @@ impl ClientCertificates {
         }
         Ok(roots.subjects())
     }
+}
+
+/// Reads a file with authorities, and checks that each can sign client certificates.
+fn authorities(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found = certificates(flag, path)?;
+    check_authority(&found).map_err(|error| TlsError::File {
+        flag,
+        path: path.to_owned(),
+        problem: error.to_string(),
+    })?;
+    Ok(found)
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use orlop_pki::authority::{AuthorityError, SignedKey};
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{DistinguishedName, ServerConfig};
 
@@ -44,17 +44,17 @@ struct ServerKey {
 impl ServerKey {
     fn of_files(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let chain = certificates("--tls-cert-file", certificate)?;
-        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| TlsError::File {
-            flag: "--tls-private-key-file",
-            path: key.to_owned(),
-            problem: error.to_string(),
-        })?;
+        let wrong =
+            |problem| TlsError::File { flag: "--tls-private-key-file", path: key.to_owned(), problem };
+        let text = std::fs::read(key).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+        let private = PrivateKeyDer::from_pem_slice(without_mark(&text))
+            .map_err(|error| wrong(pem_problem(&error, "private key", "PRIVATE KEY")))?;
         Ok(ServerKey { chain, key: private })
     }
 
     /// `authority` follows the server's certificate in the chain, as in kubeadm's and k3s' files.
     fn signed(pair: &SignedKey, authority: &str) -> Result<Self, TlsError> {
-        let wrong = |error: rustls::pki_types::pem::Error| TlsError::Own(error.to_string());
+        let wrong = |error: pem::Error| TlsError::Own(error.to_string());
         let chain = [pair.certificate.as_str(), authority]
             .map(|pem| CertificateDer::from_pem_slice(pem.as_bytes()))
             .into_iter()
@@ -68,14 +68,38 @@ impl ServerKey {
 /// Reads the certificates of a PEM file; there must be at least one.
 fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let wrong = |problem: String| TlsError::File { flag, path: path.to_owned(), problem };
-    let read: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let found = read.map_err(|error| wrong(error.to_string()))?;
+    let text = std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(without_mark(&text)).collect();
+    let found = read.map_err(|error| wrong(pem_problem(&error, "certificate", "CERTIFICATE")))?;
     if found.is_empty() {
         return Err(wrong(
             "contains no certificate (a block that begins with -----BEGIN CERTIFICATE-----)".to_owned(),
         ));
     }
     Ok(found)
+}
+
+/// A text without the byte order mark that editors of other systems write.
+fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text)
+}
+
+/// The problem of a file in PEM that should contain a block. Never quotes the file, which may contain a key.
+fn pem_problem(error: &pem::Error, what: &str, label: &str) -> String {
+    match error {
+        pem::Error::NoItemsFound => {
+            format!("contains no {what} (a block that begins with -----BEGIN {label}-----)")
+        }
+        pem::Error::MissingSectionEnd { .. } => {
+            format!("is damaged: a block has no END line such as -----END {label}-----")
+        }
+        pem::Error::IllegalSectionStart { .. } => "is damaged: a BEGIN line is not complete".to_owned(),
+        pem::Error::Base64Decode(_) => "is damaged: a block is not valid Base64".to_owned(),
+        pem::Error::SectionTooLarge => "is not usable: a block is too large".to_owned(),
+        pem::Error::Io(error) => format!("cannot be read: {error}"),
+        // The library may add variants.
+        _ => "is not a PEM file".to_owned(),
+    }
 }
 
 /// The TLS configuration of the listener. Without client authorities, no client certificate is requested.

@@ -41,11 +41,7 @@ pub(crate) struct AuthenticationAnnotation(pub(crate) &'static str, pub(crate) S
 
 /// Records a request according to the policy.
 pub(crate) async fn record(State(audit): State<Arc<Audit>>, mut request: Request, next: Next) -> Response {
-    let context = match request.extensions().get::<UserInfo>() {
-        Some(user) => begin(&audit, &request, Some(user)),
-        // Only a router without authentication adds no user.
-        None => begin(&audit, &request, Some(&UserInfo::admin())),
-    };
+    let context = begin(&audit, &request, request.extensions().get::<UserInfo>());
     let Some(context) = context else { return next.run(request).await };
     if let Some(AuthenticationAnnotation(key, text)) = request.extensions_mut().remove() {
         context.annotate(vec![(key.to_owned(), text)]);

@@ -111,6 +111,10 @@ fn parse(text: &[u8]) -> Result<Vec<AuthorizerOptions>, String> {
     if !duplicates.is_empty() {
         return Err(duplicates.join("; "));
     }
+    // The errors below may quote a value, which would be a secret in a file of another kind.
+    if !document.is_object() {
+        return Err("it is not a map with apiVersion, kind and authorizers".to_owned());
+    }
     let file = File::deserialize(document).map_err(|error| error.to_string())?;
     if file.kind != "AuthorizationConfiguration" {
         return Err(format!("kind must be AuthorizationConfiguration, not {:?}", file.kind));
@@ -308,6 +312,14 @@ mod tests {
                 Ok(_) => assert_eq!(want, "", "{authorizers}"),
                 Err(error) => assert!(!want.is_empty() && error.contains(want), "{authorizers}: {error}"),
             }
+        }
+        for secret in [
+            "hunter2",
+            "hunter2,ann,1\n",
+            "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n",
+        ] {
+            let error = parse(secret.as_bytes()).expect_err("no map");
+            assert!(!error.contains("hunter2"), "{error}");
         }
         let error = parse(b"apiVersion: v1\nkind: AuthorizationConfiguration\n").expect_err("the version");
         assert!(error.contains("apiserver.config.k8s.io/v1"), "{error}");

@@ -10,7 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{StatusCode, Uri};
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
-use orlop_auth::impersonation::Impersonation;
+use orlop_auth::impersonation::{Attempt, Check, Impersonation};
 use orlop_auth::node;
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 
@@ -19,7 +19,7 @@ use crate::audit::context::AuditContext;
 use crate::authentication::InThisProcess;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
-use crate::exchange::header_text;
+use crate::exchange::{header_text, user_of};
 use crate::registry::Names;
 use crate::state::Inner;
 use crate::verbs::request as verbs;
@@ -47,7 +47,10 @@ pub(crate) async fn authorize(
             }
             // Requests cannot be shared between threads, so no future may borrow one.
             match server.authorizer.asks_webhooks() {
-                true => check_with_webhooks(&server, subject(&server, &request, audited), audited).await,
+                true => match subject(&server, &request, audited) {
+                    Ok(subject) => check_with_webhooks(&server, subject, audited).await,
+                    Err(error) => Err(Refusal::Api(error)),
+                },
                 false => check(&server, &request, audited),
             }
         }
@@ -128,58 +131,63 @@ fn permitted(user: &UserInfo, right: &RequestInfo, decision: &AuthorizationDecis
     }
 }
 
-/// The user that impersonates, and the requested identity.
+/// The user that impersonates, and its attempts to do so.
 struct WantedImpersonation {
     /// The authenticated user.
     user: UserInfo,
-    wanted: Impersonation,
-    /// The right to impersonate for this request.
-    on: RequestInfo,
+    attempts: Vec<Attempt>,
 }
 
 /// The impersonation that the headers of a request ask for.
 fn impersonation(request: &Request) -> Result<Option<WantedImpersonation>, ApiError> {
     let wanted =
         Impersonation::of(request.headers()).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    Ok(wanted.map(|wanted| WantedImpersonation {
-        // Only a router without authentication adds no user.
-        user: request.extensions().get::<UserInfo>().cloned().unwrap_or_else(UserInfo::admin),
-        on: wanted.on(&RequestInfo::of_request(request)),
-        wanted,
-    }))
+    let Some(wanted) = wanted else { return Ok(None) };
+    let user = user_of(request.extensions())?.clone();
+    Ok(Some(WantedImpersonation { user, attempts: wanted.attempts(&RequestInfo::of_request(request)) }))
 }
 
 /// The user to impersonate, if the authenticated one may do so.
 async fn impersonate(server: &Inner, asked: WantedImpersonation) -> Result<UserInfo, ApiError> {
-    let WantedImpersonation { user, wanted, on } = asked;
-    let constrained = server.authorizer.decide(&user, &on).await;
-    let is_permitted = (constrained.allowed && may_all(server, &user, &wanted.constrained()).await)
-        || may_all(server, &user, &wanted.unconstrained()).await;
-    if is_permitted { Ok(wanted.user()) } else { Err(forbidden(&user, &on, &constrained.reason)) }
-}
-
-/// Whether a user has all of these rights.
-async fn may_all(server: &Inner, user: &UserInfo, rights: &[RequestInfo]) -> bool {
-    for right in rights {
-        if !server.authorizer.decide(user, right).await.allowed {
-            return false;
+    let WantedImpersonation { user, attempts } = asked;
+    let mut first = None;
+    for attempt in attempts {
+        match may_all(server, &user, &attempt.checks).await {
+            Ok(()) => return Ok(attempt.user),
+            Err(error) => _ = first.get_or_insert(error),
         }
     }
-    true
+    Err(first.unwrap_or_else(|| ApiError::internal("all impersonation modes failed")))
+}
+
+/// Checks that a user has all of these rights.
+async fn may_all(server: &Inner, user: &UserInfo, checks: &[Check]) -> Result<(), ApiError> {
+    for Check { right, refused } in checks {
+        if let Some(why) = refused {
+            return Err(forbidden(user, right, why));
+        }
+        let decision = server.authorizer.decide(user, right).await;
+        if !decision.allowed {
+            return Err(forbidden(user, right, &decision.reason));
+        }
+    }
+    Ok(())
 }
 
 /// The user of a request, if the server restricts it.
+///
+/// # Errors
+/// The request has no user.
 fn restricted<'r>(
     server: &Inner,
     request: &'r Request,
     audited: Option<&AuditContext>,
-) -> Option<&'r UserInfo> {
-    // Only a router without authentication adds no user.
-    let user = request.extensions().get::<UserInfo>().filter(|user| server.authorizer.restricts(user));
+) -> Result<Option<&'r UserInfo>, ApiError> {
+    let user = Some(user_of(request.extensions())?).filter(|user| server.authorizer.restricts(user));
     if let (None, Some(audited)) = (user, audited) {
         audited.authorized(true, "");
     }
-    user
+    Ok(user)
 }
 
 /// A restricted user and its request.
@@ -190,10 +198,17 @@ struct Subject {
 }
 
 /// The user and the request to decide about; `None` if the server does not restrict the user.
-fn subject(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> Option<Subject> {
-    let user = restricted(server, request, audited)?.clone();
+///
+/// # Errors
+/// The request has no user.
+fn subject(
+    server: &Inner,
+    request: &Request,
+    audited: Option<&AuditContext>,
+) -> Result<Option<Subject>, ApiError> {
+    let Some(user) = restricted(server, request, audited)?.cloned() else { return Ok(None) };
     let info = audited.map_or_else(|| RequestInfo::of_request(request), |audited| audited.info().clone());
-    Some(Subject { user, info, is_component: is_component(request) })
+    Ok(Some(Subject { user, info, is_component: is_component(request) }))
 }
 
 async fn check_with_webhooks(
@@ -208,7 +223,7 @@ async fn check_with_webhooks(
 
 /// Checks a request of a server without webhooks.
 fn check(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> Result<(), Refusal> {
-    let Some(user) = restricted(server, request, audited) else { return Ok(()) };
+    let Some(user) = restricted(server, request, audited).map_err(Refusal::Api)? else { return Ok(()) };
     let info = match audited {
         Some(audited) => Cow::Borrowed(audited.info()),
         None => Cow::Owned(RequestInfo::of_request(request)),

@@ -10,6 +10,7 @@ use axum::body::Body;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
+use orlop_auth::UserInfo;
 use orlop_store::ManualClock;
 use orlop_store::memory::{Memory, MemoryOptions};
 use tokio::runtime::Builder;
@@ -51,7 +52,7 @@ async fn server() -> Server {
     let server = Server::start(store, config).await.expect("a server starts");
     for (collection, object) in seeds::stored() {
         let body = Body::from(object.to_string());
-        let request = Request::post(collection).body(body).expect("a request");
+        let request = Request::post(collection).extension(UserInfo::admin()).body(body).expect("a request");
         let answer = server.router().oneshot(request).await.expect("the router answers");
         assert_eq!(answer.status().as_u16(), 201, "{object}");
     }
@@ -89,7 +90,8 @@ fn read(text: &[u8]) -> Option<Request<Body>> {
     request.body(Body::from(body.to_vec())).ok()
 }
 
-async fn send(server: &Server, request: Request<Body>, input: usize) {
+async fn send(server: &Server, mut request: Request<Body>, input: usize) {
+    request.extensions_mut().insert(UserInfo::admin());
     let asked = format!("{} {}", request.method(), request.uri());
     let work = async {
         let response = server.router().oneshot(request).await.expect("the router answers");

@@ -20,8 +20,6 @@ use orlop_apimachinery::duration;
 use orlop_store::ReservedMemory;
 use tokio::time::Instant;
 
-use orlop_auth::UserInfo;
-
 use crate::audit::body::{BodyType, RecordedBody};
 use crate::audit::context::AuditContext;
 use crate::audit::id::{self, AUDIT_ID};
@@ -30,7 +28,7 @@ use crate::dispatch::Resource;
 use crate::encode::negotiate::{Media, error_media};
 use crate::encode::{HeldMemory, answer};
 use crate::exchange::{
-    WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, out_of_memory, read, wants_pretty,
+    WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, out_of_memory, read, user_of, wants_pretty,
 };
 use crate::limits::{Client, UNCOUNTED};
 use crate::metrics::{self, Labels, Metrics};
@@ -99,8 +97,10 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     let labels = labels(&server.metrics, verb, &resource, &query);
     let open_watch = (verb == Verb::Watch).then(|| server.metrics.begin_watch(&labels));
     let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
-    // Without authentication every request runs as the admin user.
-    let user = parts.extensions.remove::<UserInfo>().unwrap_or_else(UserInfo::admin);
+    let user = match user_of(&parts.extensions) {
+        Ok(user) => user.clone(),
+        Err(error) => return answer::error(&error, error_media(accept.as_deref()), pretty),
+    };
     let limit = time_limit(verb, &query, server.config.request_timeout);
     let client = parts.extensions.remove::<Client>();
     let audited =

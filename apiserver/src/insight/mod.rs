@@ -50,14 +50,15 @@ use tokio::time::Instant;
 
 use crate::encode::answer;
 use crate::encode::negotiate::{Endpoint, Media, RequestedEncoding, error_media, negotiate};
-use crate::exchange::{WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, wants_pretty};
+use crate::exchange::{
+    WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, read, user_of, wants_pretty,
+};
 use crate::handler::log_failure;
 use crate::limits::connection::Connection;
 use crate::metrics::Labels;
 use crate::state::Inner;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
-use orlop_auth::UserInfo;
 
 use live::{ROOT, parts};
 use plan::PlanUser;
@@ -206,13 +207,12 @@ async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request
         scope: "cluster",
     };
     let open = is_live.then(|| server.metrics.begin_watch(&labels));
-    // Without authentication every request runs as the admin user.
-    let user = parts.extensions.remove::<UserInfo>().unwrap_or_else(UserInfo::admin);
+    let user = user_of(&parts.extensions).cloned();
     let connection = parts.extensions.remove::<Connection>();
     let limit = server.config.request_timeout;
     let limit = if writes { limit.min(WRITE_TIME_MAX) } else { limit };
     let work = async {
-        let asked = asked?;
+        let (asked, user) = (asked?, user?);
         let rights = Rights { server: &server, user: &user };
         if let Some(target) = asked.target() {
             rights.may_get(target).await?;

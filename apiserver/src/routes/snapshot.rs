@@ -88,10 +88,15 @@ mod tests {
     use super::*;
     use crate::{Config, Projection, Server};
 
+    /// A router whose requests are those of an administrator.
+    fn admin(server: &Server) -> axum::Router {
+        server.router().layer(axum::Extension(orlop_auth::UserInfo::admin()))
+    }
+
     async fn post(server: &Server, path: &str, body: &serde_json::Value) {
         let request = Request::post(path).header("content-type", "application/json");
         let request = request.body(Body::from(body.to_string())).unwrap();
-        assert_eq!(server.router().oneshot(request).await.unwrap().status(), 201, "{path}");
+        assert_eq!(admin(server).oneshot(request).await.unwrap().status(), 201, "{path}");
     }
 
     #[tokio::test]
@@ -105,7 +110,7 @@ mod tests {
             post(&server, "/api/v1/namespaces/kube-system/secrets", &body).await;
         }
         let request = Request::get("/orlop/snapshot").body(Body::empty()).unwrap();
-        let response = server.router().oneshot(request).await.unwrap();
+        let response = admin(&server).oneshot(request).await.unwrap();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         let file = dir.path().join("file");
         std::fs::write(&file, &bytes).unwrap();
@@ -129,7 +134,7 @@ mod tests {
         let store = Arc::new(Memory::<Projection>::new());
         let server = Server::start(store.clone(), Config::default()).await.unwrap();
         let request = Request::get("/orlop/snapshot").header("accept-encoding", "gzip").body(Body::empty());
-        let response = server.router().oneshot(request.unwrap()).await.unwrap();
+        let response = admin(&server).oneshot(request.unwrap()).await.unwrap();
         assert_eq!(response.status(), 200);
         assert!(!response.headers().contains_key(header::CONTENT_ENCODING));
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
@@ -142,7 +147,7 @@ mod tests {
         // The number of concurrent snapshots is limited.
         let _all = PLACES.acquire_many(AT_ONCE as u32).await.unwrap();
         let request = Request::get("/orlop/snapshot").body(Body::empty()).unwrap();
-        let response = server.router().oneshot(request).await.unwrap();
+        let response = admin(&server).oneshot(request).await.unwrap();
         assert_eq!(
             (response.status().as_u16(), response.headers()["retry-after"].as_bytes()),
             (429, &b"5"[..])

@@ -19,6 +19,9 @@ pub enum KeyFileError {
     /// There is no block with a key.
     #[error("it contains no key: expected a PEM block such as PRIVATE KEY or PUBLIC KEY")]
     Empty,
+    /// There is no block with a private key.
+    #[error("it contains no private key: expected a PEM block such as PRIVATE KEY")]
+    NoPrivate,
     /// The private key cannot sign.
     #[error("the private key cannot be used: use ECDSA on P-256 or P-384, or RSA with 2048 to 8192 bits")]
     Private,
@@ -40,7 +43,7 @@ pub fn signing_key(text: &str) -> Result<SigningKey, KeyFileError> {
             return key;
         }
     }
-    Err(KeyFileError::Empty)
+    Err(KeyFileError::NoPrivate)
 }
 
 /// All keys of a file: public keys, certificates, and the public halves of private keys.
@@ -172,6 +175,8 @@ mod tests {
         ] {
             assert_eq!(public_keys(&text).unwrap_err(), want, "{case}");
         }
-        assert_eq!(signing_key("").unwrap_err(), KeyFileError::Empty);
+        for text in ["", include_str!("../../test_keys/rsa.pub.pem")] {
+            assert_eq!(signing_key(text).unwrap_err(), KeyFileError::NoPrivate);
+        }
     }
 }

@@ -87,6 +87,9 @@ pub(super) enum AuthenticationError {
     /// Only one of the issuer and the client is set.
     #[error("--oidc-issuer-url and --oidc-client-id must be set together")]
     HalfOidc,
+    /// A value is missing.
+    #[error("{0} must not be empty: set a value, or remove the flag")]
+    Empty(&'static str),
     /// The issuer's keys must be read over TLS.
     #[error(
         "--oidc-issuer-url must be a URL with the scheme https: the server trusts the keys that it reads there"
@@ -176,6 +179,14 @@ fn service_accounts(
 
 fn oidc(args: OidcArgs) -> Result<Option<OidcOptions>, AuthenticationError> {
     let text = |text: Option<String>| text.filter(|text| !text.is_empty());
+    // An empty value would leave the server without authentication.
+    for (flag, value) in
+        [("--oidc-issuer-url", &args.oidc_issuer_url), ("--oidc-client-id", &args.oidc_client_id)]
+    {
+        if value.as_deref() == Some("") {
+            return Err(AuthenticationError::Empty(flag));
+        }
+    }
     let (issuer, client_id) = match (text(args.oidc_issuer_url), text(args.oidc_client_id)) {
         (Some(issuer), Some(client_id)) => (issuer, client_id),
         (None, None) => return Ok(None),
@@ -288,6 +299,8 @@ mod tests {
         let claims = ["--oidc-required-claim=a=b", "--oidc-required-claim=a=c"];
         for (flags, want) in [
             (vec!["--oidc-issuer-url=https://i"], E::HalfOidc),
+            (vec!["--oidc-issuer-url=", "--oidc-client-id="], E::Empty("--oidc-issuer-url")),
+            (vec!["--oidc-issuer-url=https://i", "--oidc-client-id="], E::Empty("--oidc-client-id")),
             (vec!["--oidc-client-id=c"], E::HalfOidc),
             (vec!["--oidc-issuer-url=http://i", "--oidc-client-id=c"], E::OidcScheme),
             (vec!["--oidc-issuer-url=https://", "--oidc-client-id=c"], E::OidcScheme),

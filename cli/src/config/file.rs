@@ -44,7 +44,8 @@ pub(crate) fn read(path: &Path, command: &Command, subcommand: &str) -> Result<F
 fn parse(text: &str, path: &Path, command: &Command, subcommand: &str) -> Result<FileValues, FileError> {
     let path = || path.to_owned();
     let document: Value = serde_saphyr::from_str(text)
-        .map_err(|error| FileError::Syntax { path: path(), problem: error.to_string() })?;
+        // The snippet of the error quotes lines, which may contain a secret.
+        .map_err(|error| FileError::Syntax { path: path(), problem: error.without_snippet().to_string() })?;
     let map = match document {
         Value::Null => return Ok(Vec::new()),
         Value::Object(map) => map,
@@ -66,8 +67,6 @@ fn parse(text: &str, path: &Path, command: &Command, subcommand: &str) -> Result
             continue;
         };
         match texts(value, many) {
-            // A key without a value has no effect.
-            Ok(texts) if texts.is_empty() && !many => {}
             Ok(texts) => values.push((key, texts)),
             Err(want) => return Err(FileError::Shape { path: path(), key, want }),
         }
@@ -104,7 +103,8 @@ fn flags_of<'a>(command: &'a Command, subcommand: &str) -> impl Iterator<Item = 
 fn texts(value: Value, many: bool) -> Result<Vec<String>, &'static str> {
     let want = if many { "a text or a list of texts" } else { "a text, a number, or true or false" };
     match value {
-        Value::Null => Ok(Vec::new()),
+        // A key without a value would silently leave the default in place, such as no authentication.
+        Value::Null => Err(want),
         Value::Bool(value) => Ok(vec![value.to_string()]),
         Value::Number(value) => Ok(vec![value.to_string()]),
         Value::String(value) => Ok(vec![value]),
@@ -174,7 +174,6 @@ mod tests {
     #[test]
     fn empty_file_sets_nothing() {
         assert_eq!(parsed("# only a comment\n"), Ok(Vec::new()));
-        assert_eq!(parsed("listen:\n"), Ok(Vec::new()));
     }
 
     #[test]
@@ -190,6 +189,8 @@ mod tests {
             ("tls-cert: x\n", "did you mean `tls-cert-file`?"),
             ("config: other.yaml\n", "cannot name another"),
             ("listen: [a, b]\n", "`listen` must be a text"),
+            ("token-auth-file:\n", "`token-auth-file` must be a text"),
+            ("authorization-mode: ~\n", "`authorization-mode` must be a text or a list"),
             ("controllers: [1]\n", "`controllers` must be a text or a list of texts"),
             ("- a\n", "must be a map"),
             ("listen: 'x\n", "not valid YAML"),
@@ -199,6 +200,10 @@ mod tests {
             let error = parsed(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
             assert!(error.contains("orlop.yaml"), "{text}: {error}");
+        }
+        for secret in ["a: hunter2\n  b: hunter2\n", "a: 'hunter2\n", "a: [hunter2\n", "hunter2\n"] {
+            let error = parsed(secret).expect_err(secret);
+            assert!(!error.contains("hunter2"), "{error}");
         }
     }
 

@@ -114,6 +114,17 @@ pub(super) enum InsightError {
     Record(#[from] RecordError),
 }
 
+/// The message about a server that sent no response.
+pub(super) fn unreachable(place: &str, cause: &str) -> String {
+    match cause.contains("invalid peer certificate") {
+        true => format!(
+            "the certificate of {place} is not trusted ({cause}): name its authority with --certificate-authority FILE, or \
+             use a kubeconfig of the server"
+        ),
+        false => format!("{place} does not answer ({cause}): is it running? --server URL names another one"),
+    }
+}
+
 /// The innermost cause of a client error, such as "Connection refused".
 pub(super) fn innermost(error: &kube::Error) -> String {
     let mut error: &dyn std::error::Error = error;

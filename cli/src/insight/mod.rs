@@ -70,7 +70,9 @@ pub(crate) fn run(insight: Insight) -> ExitCode {
     // The built-in filter is always valid.
     let _ = crate::logging::start_for_tool();
     let place = match &insight.server {
-        Endpoint::Url { url, .. } | Endpoint::Kubeconfig { server: Some(url), .. } => url.clone(),
+        Endpoint::Url { url, .. } | Endpoint::Kubeconfig { server: Some(url), .. } => {
+            client::without_password(url).into_owned()
+        }
         Endpoint::Kubeconfig { server: None, .. } => "the server of the kubeconfig".to_owned(),
     };
     let all = || -> Result<Ended, InsightError> {
@@ -86,8 +88,7 @@ pub(crate) fn run(insight: Insight) -> ExitCode {
         Ok(Ended::NeedsAttention | Ended::Declined) => ExitCode::from(ATTENTION),
         Err(InsightError::Ask { cause: AskError::Away(cause), .. }) => {
             let cause = error::innermost(&cause);
-            let error =
-                format!("{place} does not answer ({cause}): is it running? --server URL names another one");
+            let error = error::unreachable(&place, &cause);
             eprintln!("error: {}", visible(&error));
             ExitCode::from(NO_ANSWER)
         }

@@ -126,6 +126,10 @@ impl Session {
         if code.is_success() {
             return Ok(response);
         }
+        if code == StatusCode::UNAUTHORIZED {
+            let message = "the server rejects the credentials (Unauthorized): check the token or the client certificate";
+            return Err(AskError::Refused { code, message: message.to_owned() });
+        }
         let bytes = all(response).await?;
         Err(AskError::Refused { code, message: refusal(code, &bytes) })
     }

@@ -2,6 +2,7 @@
 //! process. Both send the same user agent, and neither has a rate limit or retries: queues retry, because they know which work
 //! is still needed.
 
+mod credentials;
 mod identity_file;
 mod lines;
 pub mod token;
@@ -24,6 +25,7 @@ use tower::timeout::Timeout;
 use tower::util::MapFuture;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
+pub use credentials::without_password;
 use identity_file::IdentityFile;
 pub use lines::Lines;
 
@@ -86,6 +88,9 @@ pub enum ConnectError {
         /// The problem.
         cause: String,
     },
+    /// The token cannot be sent.
+    #[error("cannot use the credentials: {0}")]
+    Token(&'static str),
     /// The connection settings are invalid, for example a certificate file.
     #[error("cannot set up the connection to the API server: {0}")]
     Setup(String),
@@ -141,12 +146,14 @@ async fn configuration(endpoint: Endpoint) -> Result<Config, ConnectError> {
         }
         Endpoint::Kubeconfig { path, context, server } => {
             let mut config = from_kubeconfig(path, context).await?;
+            parse_url(&config.cluster_url.to_string())?;
             if let Some(url) = server {
                 config.cluster_url = parse_url(&url)?;
             }
             config
         }
     };
+    credentials::check_token(&config.auth_info).map_err(ConnectError::Token)?;
     if config.cluster_url.scheme_str() == Some("http") && config.root_cert_file.is_none() {
         // No certificate is verified. Otherwise a machine without CA certificates could not connect even then.
         config.root_cert = Some(Vec::new());
@@ -173,7 +180,7 @@ fn client_of(
         }
         false => over_tcp(&config, lines, &layer),
     };
-    client.map_err(|e| ConnectError::Setup(e.to_string()))
+    client.map_err(|error| ConnectError::Setup(credentials::texts(&error).remove(0)))
 }
 
 /// Creates a client that opens its own TCP connections. The client library would never close the connections of a
@@ -221,11 +228,12 @@ where
 }
 
 fn parse_url(url: &str) -> Result<Uri, ConnectError> {
-    let wrong = |cause: String| ConnectError::Url { url: url.to_owned(), cause };
+    let wrong = |cause: String| ConnectError::Url { url: without_password(url).into_owned(), cause };
     let uri: Uri = url.parse().map_err(|e: http::uri::InvalidUri| wrong(e.to_string()))?;
     if uri.scheme().is_none() || uri.authority().is_none() {
         return Err(wrong("scheme or host is missing".to_owned()));
     }
+    credentials::check_url(&uri).map_err(|problem| wrong(problem.to_owned()))?;
     Ok(uri)
 }
 
@@ -239,7 +247,10 @@ async fn from_kubeconfig(path: Option<PathBuf>, context: Option<String>) -> Resu
         },
         None => Config::from_kubeconfig(&options).await,
     };
-    loaded.map_err(|e| ConnectError::Kubeconfig { path: shown, cause: e.to_string() })
+    loaded.map_err(|error| ConnectError::Kubeconfig {
+        path: shown,
+        cause: credentials::kubeconfig_problem(&error),
+    })
 }
 
 /// The CA certificates (PEM) of a kubeconfig. `None` if it has none or is invalid; [`connect`] reports the error.
@@ -307,14 +318,12 @@ pub fn message_of(error: &kube::Error) -> String {
     if let Some(status) = status_of(error) {
         return status.message.clone();
     }
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let next = error.to_string();
+    let mut all = credentials::texts(error).into_iter();
+    let mut text = all.next().unwrap_or_default();
+    for next in all {
         if !text.ends_with(&next) {
             text = format!("{text}: {next}");
         }
-        cause = error.source();
     }
     text
 }

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use crate::clock::Clock;
 use crate::https;
+pub use crate::https::check_authorities;
 
 /// Minimum time between two attempts to read the keys.
 const PAUSE: Duration = Duration::from_secs(10);

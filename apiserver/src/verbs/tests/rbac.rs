@@ -1,6 +1,8 @@
 //! Role-based access control, as users meet it. Requests of users impersonate them.
 
 use axum::body::Body;
+use http_body_util::BodyExt as _;
+use orlop_auth::UserInfo;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -153,6 +155,74 @@ async fn impersonation_needs_rights() {
         json!({"username": "ann", "groups": ["ops", "system:authenticated"]})
     );
     rig.send("POST", who, &headers[1..], Body::from("{}")).await.expect(400);
+}
+
+/// A user with every right of constrained impersonation becomes no administrator.
+#[tokio::test]
+async fn constrained_impersonation_excludes_administrators() {
+    let rig = rig().await;
+    let modes = ["serviceaccount", "arbitrary-node", "user-info"];
+    let on: Vec<String> = modes.iter().map(|mode| format!("impersonate-on:{mode}:list")).collect();
+    let verbs: Vec<String> = modes.iter().map(|mode| format!("impersonate:{mode}")).collect();
+    let rules = json!([{"apiGroups": ["authentication.k8s.io"], "resources": ["*"], "verbs": verbs},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": on}]);
+    rig.post(CLUSTER_ROLES, json!({"metadata": {"name": "actor"}, "rules": rules})).await.expect(201);
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    rig.post(bindings, binding("actor", "ClusterRole", "actor", "ann")).await.expect(201);
+    let account = ("impersonate-user", "system:serviceaccount:default:default");
+    let masters = ("impersonate-group", "system:masters");
+    let node = ("impersonate-user", "system:node:x");
+    for (case, headers, want) in [
+        ("1 an account", vec![account], "User \"system:serviceaccount:default:default\" cannot list"),
+        ("2 a node", vec![node], "User \"system:node:x\" cannot list"),
+        ("3 a user", vec![("impersonate-user", "bob")], "User \"bob\" cannot list"),
+        (
+            "4 an account in masters",
+            vec![account, masters],
+            "User \"ann\" cannot impersonate resource \"serviceaccounts\"",
+        ),
+        ("5 a node in masters", vec![node, masters], "User \"ann\" cannot impersonate resource \"users\""),
+        ("6 an account with a UID", vec![account, ("impersonate-uid", "u")], "cannot impersonate resource"),
+        (
+            "7 a node with extra",
+            vec![node, ("impersonate-extra-a.b%2fc", "d")],
+            "cannot impersonate resource",
+        ),
+        (
+            "8 a user in masters",
+            vec![("impersonate-user", "bob"), masters],
+            "impersonating the system:masters group is not allowed",
+        ),
+        (
+            "9 no node's name",
+            vec![("impersonate-user", "system:node:BAD_"), masters],
+            "impersonating the system:masters group is not allowed",
+        ),
+    ] {
+        let mut request = http::Request::get("/api/v1/namespaces/default/secrets");
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let request = request.extension(UserInfo::new("ann", [])).body(Body::empty()).unwrap();
+        let response = rig.server.router().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), 403, "{case}");
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let found: Value = serde_json::from_slice(&bytes).unwrap();
+        let message = found["message"].as_str().unwrap_or_default();
+        assert!(message.contains(want), "{case}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn request_without_a_user_fails() {
+    for modes in [vec![AuthorizationMode::Rbac], vec![AuthorizationMode::AlwaysAllow]] {
+        let rig = Rig::with(|config| config.authorization = modes).await;
+        for path in ["/api/v1/namespaces/default/secrets", "/apis/orlop.dev/v1/revisions", "/version"] {
+            let request = http::Request::get(path).body(Body::empty()).unwrap();
+            let response = rig.server.router().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), 500, "{path}");
+        }
+    }
 }
 
 #[tokio::test]

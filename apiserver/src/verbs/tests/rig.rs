@@ -9,6 +9,7 @@ use futures::StreamExt as _;
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
+use orlop_auth::UserInfo;
 use orlop_store::memory::{Memory, MemoryOptions};
 use orlop_store::{Clock as _, Kv, ManualClock, Revision};
 use serde_json::{Value, json};
@@ -67,7 +68,7 @@ impl Rig {
         headers: &[(&str, &str)],
         body: Body,
     ) -> Response {
-        let mut request = Request::builder().method(method).uri(target);
+        let mut request = Request::builder().method(method).uri(target).extension(UserInfo::admin());
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

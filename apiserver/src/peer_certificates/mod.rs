@@ -4,6 +4,8 @@
 //! at the time of the request, so that neither an open connection nor a resumed TLS session outlives the certificate or its
 //! authority. A result is reused until the certificate ends or the authorities change.
 
+mod authority_set;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +14,11 @@ use jiff::Timestamp;
 use orlop_auth::UserInfo;
 use orlop_auth::certificate::{self, ClientCertificate};
 use parking_lot::Mutex;
-use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
+use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
 
+use self::authority_set::AuthoritySet;
+pub use self::authority_set::{AuthorityError, check_authority};
 use crate::clock::Clock;
 
 /// Maximum time between two checks of an open connection.
@@ -36,18 +37,6 @@ struct Authorities {
     proxies: AuthoritySet,
 }
 
-#[derive(Default)]
-struct AuthoritySet {
-    certificates: Vec<CertificateDer<'static>>,
-    /// `None` without authorities.
-    verifier: Option<Arc<dyn ClientCertVerifier>>,
-}
-
-/// An authority that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("a certificate authority cannot be used: {0}")]
-pub struct AuthorityError(String);
-
 impl Default for ClientAuthorities {
     /// Without authorities: no certificate is valid.
     fn default() -> Self {
@@ -58,36 +47,8 @@ impl Default for ClientAuthorities {
 impl std::fmt::Debug for ClientAuthorities {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let current = self.current.load();
-        let counts = (current.users.certificates.len(), current.proxies.certificates.len());
+        let counts = (current.users.certificates().len(), current.proxies.certificates().len());
         formatter.debug_tuple("ClientAuthorities").field(&counts).finish()
-    }
-}
-
-impl AuthoritySet {
-    fn new(certificates: Vec<CertificateDer<'static>>) -> Result<Self, AuthorityError> {
-        if certificates.is_empty() {
-            return Ok(AuthoritySet::default());
-        }
-        let failed = |error: String| AuthorityError(error);
-        let mut roots = RootCertStore::empty();
-        for certificate in &certificates {
-            roots.add(certificate.clone()).map_err(|error| failed(error.to_string()))?;
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-            .build()
-            .map_err(|error| failed(error.to_string()))?;
-        Ok(AuthoritySet { certificates, verifier: Some(verifier) })
-    }
-
-    /// Verifies a chain; `None` without authorities.
-    fn verify(&self, chain: &[CertificateDer<'_>], now: Timestamp) -> Option<Result<(), String>> {
-        let verifier = self.verifier.as_ref()?;
-        let (leaf, intermediates) = chain.split_first()?;
-        let seconds = u64::try_from(now.as_second()).unwrap_or_default();
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        let verified = verifier.verify_client_cert(leaf, intermediates, now);
-        Some(verified.map(|_| ()).map_err(|error| error.to_string()))
     }
 }
 
@@ -112,7 +73,7 @@ impl ClientAuthorities {
     /// The authorities of users, and those of front proxies.
     pub(crate) fn certificates(&self) -> [Vec<CertificateDer<'static>>; 2] {
         let current = self.current.load();
-        [current.users.certificates.clone(), current.proxies.certificates.clone()]
+        [current.users.certificates(), current.proxies.certificates()]
     }
 
     /// Counts the replacements.
@@ -213,8 +174,9 @@ fn verify(chain: &[CertificateDer<'_>], current: &Authorities, now: Timestamp) -
     let is_valid = matches!(user, Some(Ok(_))) || matches!(proxy, Some(Ok(_)));
     let until = if is_valid {
         // A certificate is valid through the second in which it ends.
-        let ends = chain.iter().filter_map(|one| certificate::not_after(one)?.checked_add(second).ok());
-        ends.filter(|end| *end > now).min().unwrap_or(next)
+        let ends = chain.iter().filter_map(|one| certificate::not_after(one));
+        let ends = ends.chain(current.users.ends()).chain(current.proxies.ends());
+        ends.filter_map(|end| end.checked_add(second).ok()).filter(|end| *end > now).min().unwrap_or(next)
     } else {
         // The certificate may become valid.
         next
@@ -322,6 +284,58 @@ mod tests {
         let other = authority();
         let server = other.server(&["localhost".to_owned()], at(NOW)).unwrap().certificate;
         assert_eq!(check(vec![der(&server), der(other.certificate())]), (false, false), "not a client");
+    }
+
+    /// An authority in a file, followed by the chain of a client.
+    fn file(name: &str) -> (CertificateDer<'static>, Vec<CertificateDer<'static>>) {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/peer_certificates/testdata");
+        let all = CertificateDer::pem_file_iter(format!("{path}/{name}.pem")).unwrap();
+        let mut all = all.collect::<Result<Vec<_>, _>>().unwrap();
+        (all.remove(0), all)
+    }
+
+    /// A table of Go's decisions, except that Go reads every certificate.
+    #[test]
+    fn limits_of_authorities_apply() {
+        for (name, want) in [
+            ("good", Ok(true)),
+            ("client_usage", Ok(true)),
+            ("any_usage", Ok(true)),
+            ("path_length", Ok(true)),
+            ("intermediate", Ok(true)),
+            ("expired", Ok(false)),
+            ("future", Ok(false)),
+            ("path_length_exceeded", Ok(false)),
+            ("intermediate_no_signing", Ok(false)),
+            ("no_authority", Err("lack CA:TRUE")),
+            ("no_constraints", Err("lack CA:TRUE")),
+            ("no_signing", Err("lacks keyCertSign")),
+            ("server_usage", Err("lacks clientAuth")),
+        ] {
+            let (authority, chain) = file(name);
+            let current = Arc::new(ClientAuthorities::default());
+            let replaced = current.replace(vec![authority.clone()], vec![authority]);
+            let peer = PeerCertificates::new(chain, current);
+            match (want, replaced) {
+                (Ok(is_valid), Ok(())) => {
+                    assert_eq!(peer.check(at(NOW)).validity(), (is_valid, is_valid), "{name}")
+                }
+                (Err(part), Err(error)) => assert!(error.to_string().contains(part), "{name}: {error}"),
+                (want, got) => panic!("{name}: {got:?}, not {want:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn result_ends_with_the_authority() {
+        let (authority, chain) = file("good");
+        let current = Arc::new(ClientAuthorities::default());
+        current.replace(vec![authority], Vec::new()).unwrap();
+        let short = self::authority();
+        let end = short.not_after();
+        current.replace(vec![file("good").0, der(short.certificate())], Vec::new()).unwrap();
+        let checked = PeerCertificates::new(chain, current).check(at(NOW));
+        assert_eq!(checked.until, end + jiff::SignedDuration::from_secs(1), "the next end of any authority");
     }
 
     #[test]
