@@ -256,7 +256,7 @@ impl Agent {
             pods::Inputs { host: host.clone(), volumes: Arc::new(volumes.clone()), runtime, node: own };
         if let Some(logs) = &logs {
             let (api, node, until) = (Api::all(client.clone()), pods.node.clone(), stop.clone());
-            let (address, key) = (logs.address().ip(), logs.key().map(str::to_owned));
+            let (address, key) = (logs.address().ip(), logs.key().to_owned());
             tasks.spawn(async move {
                 until.run_until_cancelled(tell_logs(api, node, address, key)).await.unwrap_or(())
             });
@@ -316,16 +316,16 @@ async fn tell_logs(
     api: Api<Node>,
     mut node: watch::Receiver<Option<Arc<Node>>>,
     address: IpAddr,
-    key: Option<String>,
+    key: String,
 ) {
     let mut waits = Backoff::new(Duration::from_millis(500), Duration::from_secs(60));
     loop {
         let known = node.borrow_and_update().clone();
         let says = |name| known.as_ref().and_then(|node| node.metadata.annotations.as_ref()?.get(name));
         let address = known.as_ref().and_then(|node| reached(address, node));
-        let is_told = says(ANN_LOG_ADDRESS) == address.as_ref() && says(ANN_LOG_KEY) == key.as_ref();
+        let is_told = says(ANN_LOG_ADDRESS) == address.as_ref() && says(ANN_LOG_KEY) == Some(&key);
         if let Some(known) = known.as_ref().filter(|_| !is_told) {
-            // A null value removes the annotation: a key of an earlier start is no longer valid.
+            // A null value removes the annotation.
             let annotations = json!({ANN_LOG_ADDRESS: address, ANN_LOG_KEY: key});
             let patch = json!({"metadata": {"uid": known.metadata.uid, "annotations": annotations}});
             let name = known.metadata.name.as_deref().unwrap_or_default();

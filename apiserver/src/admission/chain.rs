@@ -138,6 +138,16 @@ impl Chain {
         self.names().any(|known| known == name)
     }
 
+    /// Runs before an update or a patch is compared with the stored object or applied to it: the errors of these steps show parts
+    /// of the object, which the user may not be permitted to read.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first plugin that rejects the write.
+    pub(crate) fn check_target(&self, request: &Request<'_>) -> Result<(), ApiError> {
+        self.plugins.iter().try_for_each(|plugin| plugin.check_target(request))
+    }
+
     /// Runs before validation, also for deletes. Plugins may change the object.
     ///
     /// # Errors

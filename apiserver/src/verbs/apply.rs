@@ -57,6 +57,9 @@ async fn once(
     let kind = request.kind();
     let record = request.found(&request.head(), &request.resource.name)?;
     let live = record.as_ref().map(|record| stored::decode_as(kind, record)).transpose()?;
+    if let Some(live) = &live {
+        write::check_target(request, live)?;
+    }
     let now = show_time(request.now());
     let writer = write::writer(request, &options.field_manager, &now);
     let mut object = managed_fields::apply(&writer, live.as_ref(), config.clone(), options.force)?;

@@ -90,8 +90,9 @@ async fn log(request: &Request) -> Result<Response, ApiError> {
     agent.get(&path, &token, request.server.closing.clone()).await
 }
 
-/// Whether a node's agent may have this address: one of those in the status of the Node, or a loopback address if the node is
-/// this machine. Otherwise any client with write access to Nodes could make this server connect to any local service.
+/// Whether a node's agent may have this address: one of those in the status of the Node, or a loopback address if the Node states
+/// the boot ID of this machine. A client with write access to the Node can state it too. It gains only a handshake with a local
+/// service, because [`Agent`] sends nothing to a peer without the key of the Node.
 ///
 /// # Errors
 /// The reason.

@@ -1,7 +1,7 @@
-//! Client of the node agents: sends one request and streams the response. On loopback, plain HTTP is allowed. Any
-//! other address requires TLS with the key whose digest the Node publishes
-//! ([`raw_public_key`](super::raw_public_key)): the agent wrote the digest with its own credentials, and no other
-//! peer receives the request or its token.
+//! Client of the node agents: sends one request and streams the response. The connection is TLS with the key whose
+//! digest the Node publishes ([`raw_public_key`](super::raw_public_key)): the agent wrote the digest with its own
+//! credentials, and no other peer receives the request or its token. This also holds on loopback, where a Node
+//! could otherwise direct the requests of this server to any local program.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -31,26 +31,24 @@ const REFUSAL: usize = 50 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Agent {
     address: SocketAddr,
-    /// `None` for plain HTTP, on loopback only.
-    key: Option<Digest>,
+    key: Digest,
 }
 
 impl Agent {
     /// Creates a client from the address, the port and the key digest that a Node publishes.
     ///
     /// # Errors
-    /// The address cannot be that of an agent, or it is not a loopback address and there is no key.
+    /// The address cannot be that of an agent, or there is no key.
     pub(super) fn new(address: &str, port: i64, key: Option<&str>) -> Result<Self, String> {
         let ip: IpAddr = address.parse().map_err(|_| format!("{address:?} is no IP address"))?;
         if !ip.is_loopback() && !is_somewhere_else(address) {
             return Err(format!("{ip} cannot be the address of a machine"));
         }
-        let key = key.map(Digest::parse).transpose()?;
-        if !ip.is_loopback() && key.is_none() {
-            return Err(format!(
-                "{ip} is not a loopback address and the Node publishes no key; logs are not fetched over plain HTTP"
-            ));
-        }
+        let Some(key) = key else {
+            let what = "the Node publishes no key, and logs are not fetched over plain HTTP";
+            return Err(format!("{what}; restart the node agent with the version of this server"));
+        };
+        let key = Digest::parse(key)?;
         let port = u16::try_from(port).map_err(|_| format!("{port} is no port"))?;
         Ok(Agent { address: SocketAddr::new(ip, port), key })
     }
@@ -62,8 +60,7 @@ impl Agent {
         token: &str,
         closing: CancellationToken,
     ) -> Result<Response, ApiError> {
-        let scheme = if self.key.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{}{path}", self.address);
+        let url = format!("https://{}{path}", self.address);
         let failed = |why: &dyn fmt::Display| ApiError::plain_internal(format!("Get \"{url}\": {why}"));
         let answer = match tokio::time::timeout(PATIENCE, self.ask(path, token)).await {
             Ok(answer) => answer.map_err(|why| failed(&why))?,
@@ -88,13 +85,8 @@ impl Agent {
     async fn ask(self, path: &str, token: &str) -> Result<http::Response<Incoming>, String> {
         let stream = TcpStream::connect(self.address).await;
         let stream = stream.map_err(|error| format!("dial tcp {}: {error}", self.address))?;
-        match self.key {
-            None => self.ask_over(stream, path, token).await,
-            Some(key) => {
-                let stream = raw_public_key::shake(stream, self.address.ip(), key).await;
-                self.ask_over(stream.map_err(|error| error.to_string())?, path, token).await
-            }
-        }
+        let stream = raw_public_key::shake(stream, self.address.ip(), self.key).await;
+        self.ask_over(stream.map_err(|error| error.to_string())?, path, token).await
     }
 
     async fn ask_over(
@@ -155,28 +147,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agents_beyond_loopback_need_a_unicast_address_and_a_key() {
+    fn agents_need_a_unicast_address_and_a_key() {
         let key = "ab".repeat(32);
         let key = Some(key.as_str());
+        let no_key = "the Node publishes no key, and logs are not fetched over plain HTTP; restart the node agent with the version of this server";
         for (address, port, key, want) in [
-            ("127.0.0.1", 10250, None, Ok("127.0.0.1:10250")),
-            ("::1", 1, None, Ok("[::1]:1")),
+            ("127.0.0.1", 10250, None, Err(no_key)),
+            ("::1", 1, key, Ok("[::1]:1")),
             ("127.0.0.1", 10250, key, Ok("127.0.0.1:10250")),
             ("10.0.0.1", 10250, key, Ok("10.0.0.1:10250")),
             ("2001:db8::1", 10250, key, Ok("[2001:db8::1]:10250")),
-            (
-                "10.0.0.1",
-                10250,
-                None,
-                Err(
-                    "10.0.0.1 is not a loopback address and the Node publishes no key; logs are not fetched over plain HTTP",
-                ),
-            ),
+            ("10.0.0.1", 10250, None, Err(no_key)),
             ("10.0.0.1", 10250, Some("ab"), Err("\"ab\" is no SHA-256 digest (64 hexadecimal digits)")),
             ("169.254.169.254", 80, key, Err("169.254.169.254 cannot be the address of a machine")),
             ("0.0.0.0", 80, key, Err("0.0.0.0 cannot be the address of a machine")),
             ("localhost", 10250, key, Err("\"localhost\" is no IP address")),
-            ("127.0.0.1", 70000, None, Err("70000 is no port")),
+            ("127.0.0.1", 70000, key, Err("70000 is no port")),
         ] {
             let got = Agent::new(address, port, key).map(|agent| agent.address.to_string());
             assert_eq!(got.as_deref().map_err(String::as_str), want, "{address}:{port} {key:?}");

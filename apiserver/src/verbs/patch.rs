@@ -4,8 +4,9 @@ use axum::response::Response;
 use orlop_openapi::{OPEN_OBJECT, types};
 use serde_json::{Map, Value};
 
+use crate::encode::answer::{self, Written};
 use crate::encode::negotiate::Endpoint;
-use crate::encode::{answer, stored};
+use crate::encode::stored;
 use crate::registry::{Kind, Names};
 use crate::verbs::apply;
 use crate::verbs::attempts::attempts;
@@ -29,13 +30,56 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         return apply::apply(request, part, wanted).await;
     }
     let options = WriteOptions::parse("PatchOptions", &request.query)?;
+    match patch_existing(request, part, patch_kind, &options).await {
+        Ok((written, warnings)) => answer::written(
+            request.kind_ref(),
+            200,
+            &written,
+            wanted,
+            &warnings,
+            &request.query,
+            request.now(),
+        ),
+        Err(error) if request.names().is_secret() && patch::copies(patch_kind, &request.body) => {
+            Err(without_reason(error, request))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The same error without its reason. An operation can copy a value of a Secret to any field, and errors about this field contain the
+/// value. Clients and the audit log record errors.
+fn without_reason(mut error: ApiError, request: &Request) -> ApiError {
+    if matches!(error.reason, "NotFound" | "Conflict") {
+        return error;
+    }
+    error.message = format!(
+        "the patch of Secret {:?} is rejected; the reason is not shown because the patch copies or moves values, which the \
+         reason could contain; send the changed fields with their values instead",
+        request.resource.name
+    );
+    if let Some(details) = &mut error.details {
+        details.causes.clear();
+    }
+    error.warnings.clear();
+    error
+}
+
+/// Patches the stored object; returns the result and warnings.
+async fn patch_existing(
+    request: &Request,
+    part: Part,
+    patch_kind: PatchKind,
+    options: &WriteOptions,
+) -> Result<(Written, Vec<String>), ApiError> {
     let kind = request.kind();
-    let manager = request.manager(&options);
+    let manager = request.manager(options);
     let mut attempts = attempts(request, &request.resource.name);
     loop {
         attempts -= 1;
         let record = request.record(&request.head())?;
         let old = stored::decode_as(kind, &record)?;
+        write::check_target(request, &old)?;
         let (object, mut warnings) =
             patched(request.names(), Some(kind), &request.body, patch_kind, &old, options.validation)?;
         check_name(request, &object)?;
@@ -46,17 +90,7 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
         let dry_run = options.dry_run;
         let change = Change { part, old: &old, record: &record, manager: Some(&manager), dry_run };
         match update::apply(request, object, change, &mut warnings).await {
-            Ok(written) => {
-                return answer::written(
-                    request.kind_ref(),
-                    200,
-                    &written,
-                    wanted,
-                    &warnings,
-                    &request.query,
-                    request.now(),
-                );
-            }
+            Ok(written) => return Ok((written, warnings)),
             Err(StoreError::Api(error)) => return Err(error.with_warnings(&warnings)),
             Err(StoreError::Moved(_)) if attempts == 0 => {
                 return Err(ApiError::conflict(request.names(), &request.resource.name));

@@ -111,7 +111,7 @@ pub(super) async fn shake<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #![allow(clippy::unwrap_used)]
     use ::ring::rand::SystemRandom;
     use ::ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
@@ -123,6 +123,24 @@ mod tests {
     use tokio_rustls::TlsAcceptor;
 
     use super::*;
+
+    /// The server side of a node agent, and the digest of its key.
+    pub(crate) fn agent() -> (TlsAcceptor, String) {
+        let key = key();
+        let digest = Sha256::digest(public(&key)).iter().map(|byte| format!("{byte:02x}")).collect();
+        (acceptor(&key, &key), digest)
+    }
+
+    /// A server that presents one key and signs with another.
+    fn acceptor(shown: &Arc<dyn SigningKey>, signs: &Arc<dyn SigningKey>) -> TlsAcceptor {
+        let certified = CertifiedKey::new(vec![CertificateDer::from(public(shown))], Arc::clone(signs));
+        let config = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
+            .with_protocol_versions(&[&version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(certified))));
+        TlsAcceptor::from(Arc::new(config))
+    }
 
     fn key() -> Arc<dyn SigningKey> {
         let pair = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new());
@@ -140,15 +158,10 @@ mod tests {
 
     /// Performs a handshake with a server that presents one key and signs with another; reads a greeting on success.
     async fn tried(shown: &Arc<dyn SigningKey>, signs: &Arc<dyn SigningKey>, pin: Digest) -> io::Result<()> {
-        let certified = CertifiedKey::new(vec![CertificateDer::from(public(shown))], Arc::clone(signs));
-        let config = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
-            .with_protocol_versions(&[&version::TLS13])
-            .unwrap()
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(certified))));
+        let acceptor = acceptor(shown, signs);
         let (ours, theirs) = tokio::io::duplex(4096);
         let server = async move {
-            let Ok(mut stream) = TlsAcceptor::from(Arc::new(config)).accept(theirs).await else { return };
+            let Ok(mut stream) = acceptor.accept(theirs).await else { return };
             let _ = stream.write_all(b"hello").await;
             let _ = stream.shutdown().await;
         };

@@ -68,6 +68,7 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
             );
         };
         let old = stored::decode_as(kind, &record)?;
+        write::check_target(request, &old)?;
         if !object.uid().is_empty() && object.uid() != old.uid() {
             return Err(write::uid_conflict(kind, &key, object.uid(), old.uid()));
         }

@@ -68,6 +68,15 @@ pub fn apply(kind: PatchKind, document: Value, patch: &[u8], ty: TypeId) -> Resu
     Ok(Patched { document, warnings: Vec::new() })
 }
 
+/// Whether a patch can put values of the object into other fields: only the operations `copy` and `move` of JSON patches do. A patch
+/// that cannot be parsed does not.
+pub fn copies(kind: PatchKind, patch: &[u8]) -> bool {
+    match kind {
+        PatchKind::Json => json::copies(patch),
+        PatchKind::Merge | PatchKind::Strategic | PatchKind::Apply => false,
+    }
+}
+
 /// Returns a 422 for a patch result that does not fit the type or fails strict validation; `why` is the
 /// decoder's error. Like upstream, the message includes the result or, for strategic merge patches, the patch. Unlike
 /// upstream, a long one is cut, and that of a Secret is left out: clients log such messages.
@@ -104,6 +113,20 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(PatchKind::from_content_type(header), expected, "{header}");
+        }
+    }
+
+    #[test]
+    fn only_json_patches_copy_values() {
+        for (kind, patch, want) in [
+            (PatchKind::Json, r#"[{"op": "add", "path": "/a", "value": 1}, {"op": "copy"}]"#, true),
+            (PatchKind::Json, r#"[{"op": "move", "from": "/a", "path": "/b"}]"#, true),
+            (PatchKind::Json, r#"[{"op": "replace", "path": "/copy", "value": "move"}]"#, false),
+            (PatchKind::Json, r#"[1, null, {"op": 1}]"#, false),
+            (PatchKind::Json, "not JSON", false),
+            (PatchKind::Merge, r#"[{"op": "copy"}]"#, false),
+        ] {
+            assert_eq!(copies(kind, patch.as_bytes()), want, "{patch}");
         }
     }
 

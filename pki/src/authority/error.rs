@@ -28,6 +28,9 @@ pub enum AuthorityError {
     /// The signature of the request is not valid.
     #[error("unable to verify certificate request signature: {0}")]
     Request(#[source] RequestError),
+    /// The subject of the request contains a value in an unknown alphabet.
+    #[error("the subject of the certificate request cannot be read; use UTF-8 strings")]
+    Subject,
     /// Usages that do not exist.
     #[error("unrecognized usage values: {0:?}")]
     Usages(Vec<String>),

@@ -181,10 +181,11 @@ impl Authority {
     }
 
     /// Signs the requested certificate, and returns it in PEM. The caller has checked that the requester may have it. The certificate
-    /// ends with the authority at the latest (upstream: `PermissiveSigningPolicy`).
+    /// has one common name, and no attributes of the request that Go does not know. It ends with the authority at the latest (upstream:
+    /// `PermissiveSigningPolicy`).
     ///
     /// # Errors
-    /// A usage is unknown, the signature of the request is not valid, or the authority has expired.
+    /// The subject cannot be read, a usage is unknown, the signature of the request is not valid, or the authority has expired.
     pub fn sign_request(
         &self,
         request: &CertificateRequest,
@@ -203,7 +204,8 @@ impl Authority {
         let mut extent = Extent::of(now, lifetime);
         extent.end = extent.end.min(self.not_after());
         let purpose = Purpose::Requested { usage, purposes, names: request.names.clone() };
-        self.key.certify(self.issuer.clone(), request.subject().clone(), purpose, extent, request.public())
+        let subject = subject::signed_subject(request.subject()).ok_or(AuthorityError::Subject)?;
+        self.key.certify(self.issuer.clone(), subject, purpose, extent, request.public())
     }
 }
 

@@ -156,6 +156,21 @@ fn requests_are_signed_within_the_lifetime_of_the_authority() {
     assert_eq!(unknown.unwrap_err().to_string(), "unrecognized usage values: [\"x\"]");
 }
 
+/// A request of OpenSSL with the common names `system:node:n2` and `system:node:n1`, a user ID and an e-mail address.
+const SEVERAL_NAMES: &str = include_str!("testdata/several-names.csr");
+
+#[test]
+fn certificate_has_one_common_name() {
+    let request = CertificateRequest::from_pem(SEVERAL_NAMES.as_bytes()).unwrap();
+    let usages = ["client auth".to_owned()];
+    let signed = authority().sign_request(&request, &usages, SignedDuration::from_hours(1), at(NOW)).unwrap();
+    let certificate = Certificate::from_pem(&signed).unwrap();
+    let subject = certificate.tbs_certificate().subject();
+    let groups = vec!["system:nodes".to_owned()];
+    assert_eq!(subject::names_of(subject), Some(("system:node:n1".to_owned(), groups)));
+    assert_eq!(subject.iter().count(), 2, "{subject}");
+}
+
 /// Authorities of OpenSSL: `--cluster-signing-cert-file` names such files.
 #[test]
 fn authorities_of_other_origin_sign() {

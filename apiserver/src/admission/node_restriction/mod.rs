@@ -29,13 +29,39 @@ impl Plugin for NodeRestriction {
         NODE_RESTRICTION
     }
 
-    fn mutate(&self, request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
-        let Some(node) = node_name(request.user) else { return Ok(()) };
-        if node.is_empty() {
-            let why = format!("could not determine node from user {:?}", request.user.username);
-            return Err(request.refuse(&why));
+    fn check_target(&self, request: &Request<'_>) -> Result<(), ApiError> {
+        match node_of(request)? {
+            Some(node) => check_target(request, node),
+            None => Ok(()),
         }
-        restrict(request, node, lookup)
+    }
+
+    fn mutate(&self, request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
+        match node_of(request)? {
+            Some(node) => restrict(request, node, lookup),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The name of the node that writes; `None` for other users.
+fn node_of<'a>(request: &Request<'a>) -> Result<Option<&'a str>, ApiError> {
+    let node = node_name(request.user);
+    if node == Some("") {
+        let why = format!("could not determine node from user {:?}", request.user.username);
+        return Err(request.refuse(&why));
+    }
+    Ok(node)
+}
+
+/// Rejects changes of other nodes' objects. The authorizer permits patches of every Node and of the status of every pod. Without this
+/// check, the error of a patch that cannot be applied would show the object to the node.
+fn check_target(request: &Request<'_>, node: &str) -> Result<(), ApiError> {
+    let names = request.names();
+    match (names.group, names.plural) {
+        ("", "nodes") => node::is_own(request, node),
+        ("", "pods") if request.subresource == "status" => pod::reports_own(request, node),
+        _ => Ok(()),
     }
 }
 

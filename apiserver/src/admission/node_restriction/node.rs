@@ -30,11 +30,8 @@ const OWN_PREFIXES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 const RESTRICTED: &str = "node-restriction.kubernetes.io";
 
 pub(super) fn restrict(request: &Request<'_>, node: &str) -> Result<(), ApiError> {
+    is_own(request, node)?;
     let refuse = |why: String| Err(request.refuse(&why));
-    let name = request.requested_name();
-    if name != node {
-        return refuse(format!("node {node:?} is not allowed to modify node {name:?}"));
-    }
     let none = Object::default();
     let (new, old) = (request.object.as_deref().unwrap_or(&none), request.old.unwrap_or(&none));
     match request.operation {
@@ -43,6 +40,10 @@ pub(super) fn restrict(request: &Request<'_>, node: &str) -> Result<(), ApiError
             if config_source(new).is_some() {
                 let what = "is not allowed to create pods with a non-nil configSource";
                 return refuse(format!("node {node:?} {what}"));
+            }
+            // As for updates below. Upstream accepts owners here.
+            if !owners(new).is_empty() {
+                return refuse(format!("node {node:?} is not allowed to set ownerReferences"));
             }
             match forbidden_labels(new, &none) {
                 labels if labels.is_empty() => Ok(()),
@@ -59,8 +60,8 @@ pub(super) fn restrict(request: &Request<'_>, node: &str) -> Result<(), ApiError
             if taints(new) != taints(old) {
                 return refuse(format!("node {node:?} is not allowed to modify taints"));
             }
-            // With an owner that does not exist, the garbage collector would delete the node, and the agent could create it without
-            // its taints and labels (CVE-2025-5187).
+            // The garbage collector deletes a node with its owner, which may not exist or which the agent can delete, and the agent
+            // could create the node without its taints and labels (CVE-2025-5187).
             if owners(new) != owners(old) {
                 return refuse(format!("node {node:?} is not allowed to modify ownerReferences"));
             }
@@ -69,6 +70,14 @@ pub(super) fn restrict(request: &Request<'_>, node: &str) -> Result<(), ApiError
                 labels => refuse(format!("is not allowed to modify labels: {labels}")),
             }
         }
+    }
+}
+
+/// Rejects a write to the Node of another agent.
+pub(super) fn is_own(request: &Request<'_>, node: &str) -> Result<(), ApiError> {
+    match request.requested_name() {
+        name if name == node => Ok(()),
+        name => Err(request.refuse(&format!("node {node:?} is not allowed to modify node {name:?}"))),
     }
 }
 
@@ -174,6 +183,7 @@ mod tests {
                 "node \"n1\" is not allowed to modify taints",
             ),
             (Write::update("nodes", with(json!({"taints": []})), with(json!({}))), ""),
+            (Write::create("nodes", owned()), "node \"n1\" is not allowed to set ownerReferences"),
             (
                 Write::update("nodes", with(json!({})), owned()),
                 "node \"n1\" is not allowed to modify ownerReferences",

@@ -97,18 +97,24 @@ fn evict(request: &Request<'_>, node: &str, lookup: &dyn Lookup) -> Result<(), A
     Err(request.refuse(&format!("node {node} can only evict pods with spec.nodeName set to itself")))
 }
 
+/// Rejects the status of a pod that is not on the node.
+pub(super) fn reports_own(request: &Request<'_>, node: &str) -> Result<(), ApiError> {
+    if request.old.is_some_and(|pod| pod.str_at(&["spec", "nodeName"]) == node) {
+        return Ok(());
+    }
+    Err(request.refuse(&format!(
+        "node {node:?} can only update pod status for pods with spec.nodeName set to itself"
+    )))
+}
+
 fn status(request: &Request<'_>, node: &str) -> Result<(), ApiError> {
     let (Operation::Update, Some(new), Some(old)) =
         (request.operation, request.object.as_deref(), request.old)
     else {
         return Err(request.refuse(&format!("unexpected operation {:?}", operation_name(request.operation))));
     };
+    reports_own(request, node)?;
     let refuse = |why: String| Err(request.refuse(&why));
-    if old.str_at(&["spec", "nodeName"]) != node {
-        return refuse(format!(
-            "node {node:?} can only update pod status for pods with spec.nodeName set to itself"
-        ));
-    }
     if old.labels().filter(|labels| !labels.is_empty()) != new.labels().filter(|labels| !labels.is_empty()) {
         return refuse(format!("node {node:?} cannot update labels through pod status"));
     }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use orlop_store::{Kv, ManualClock, Memory, MemoryOptions, Redact, Sensitive};
 use serde_json::{Value, json};
 
-use super::rig::{Rig, version};
+use super::rig::{Answer, Rig, version};
+use crate::authorization::AuthorizationMode;
 use crate::insight::redact::former_version;
 use crate::projection::Projection;
 
@@ -15,17 +17,20 @@ const ONE: &str = "/apis/orlop.dev/v1/namespaces/default/secrets/a";
 const OLD: &str = "b2xkLXZhbHVl";
 const NEW: &str = "bmV3LXZhbHVl";
 
-#[tokio::test(start_paused = true)]
-async fn no_request_reads_the_value_of_a_former_version() {
-    let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+fn store(clock: &Arc<ManualClock>) -> Arc<dyn Kv<Projection>> {
     let sensitive = Sensitive {
         prefixes: vec!["/registry/secrets/".to_owned()],
         redact: Redact(Arc::new(former_version)),
         ..Sensitive::default()
     };
     let options = MemoryOptions { clock: clock.clone(), sensitive, ..MemoryOptions::default() };
-    let store: Arc<dyn Kv<Projection>> = Arc::new(Memory::with(options));
-    let rig = Rig::on(store).await;
+    Arc::new(Memory::with(options))
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_request_reads_the_value_of_a_former_version() {
+    let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+    let rig = Rig::on(store(&clock)).await;
     let body = |value: &str| json!({"metadata": {"name": "a"}, "data": {"k": value}});
     let first = version(&rig.post(SECRETS, body(OLD)).await.expect(201).json());
     let exact = format!("{SECRETS}?resourceVersionMatch=Exact&resourceVersion={first}");
@@ -64,4 +69,35 @@ async fn no_request_reads_the_value_of_a_former_version() {
     let undelete = rig.post(&format!("{ONE}/undelete"), json!({})).await;
     assert!(undelete.code >= 400, "{}", undelete.text());
     rig.get(SECRET).await.expect(404);
+}
+
+async fn as_node(rig: &Rig, target: &str) -> Answer {
+    let headers = [("impersonate-user", "system:node:n1"), ("impersonate-group", "system:nodes")];
+    rig.send("GET", target, &headers, Body::empty()).await
+}
+
+/// The Secret of this name was another one when no pod of the node used it.
+#[tokio::test(start_paused = true)]
+async fn node_reads_no_former_secret_of_the_same_name() {
+    let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+    let modes = vec![AuthorizationMode::Node, AuthorizationMode::Rbac];
+    let rig = Rig::on_with(store(&clock), |config| config.authorization = modes).await;
+    let body = |value: &str| json!({"metadata": {"name": "a"}, "data": {"k": value}});
+    let first = version(&rig.post(SECRETS, body(OLD)).await.expect(201).json());
+    rig.delete(SECRET, Value::Null).await.expect(200);
+    rig.post(SECRETS, body(NEW)).await.expect(201);
+    let one = format!("{SECRETS}?fieldSelector=metadata.name%3Da");
+    as_node(&rig, &format!("{one}&resourceVersionMatch=Exact&resourceVersion={first}")).await.expect(403);
+
+    let pod = json!({"metadata": {"name": "p"}, "spec": {
+        "nodeName": "n1", "containers": [{"name": "c", "image": "i"}],
+        "volumes": [{"name": "v", "secret": {"secretName": "a"}}],
+    }});
+    rig.post("/api/v1/namespaces/default/pods", pod).await.expect(201);
+    clock.set(1_700_000_060_000);
+    assert_eq!(as_node(&rig, &one).await.expect(200).json()["items"][0]["data"]["k"], NEW);
+    as_node(&rig, &format!("{one}&resourceVersionMatch=Exact&resourceVersion={first}")).await.expect(410);
+    let watch = as_node(&rig, &format!("{one}&watch=1&timeoutSeconds=1&resourceVersion={first}")).await;
+    let events = watch.expect(200).text();
+    assert!(events.contains("ERROR") && !events.contains(OLD), "{events}");
 }

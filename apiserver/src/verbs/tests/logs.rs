@@ -5,13 +5,16 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::rig::Rig;
+use crate::verbs::raw_public_key::tests::agent;
 
 const LOG: &str = "/api/v1/namespaces/default/pods/p/log";
 
-/// A pod with one container on a node that publishes this agent address.
-async fn rig(address: &str, port: u16) -> Rig {
+/// A pod with one container on a node that publishes this address and this digest of a key of its agent.
+async fn rig(address: &str, port: u16, key: Option<&str>) -> Rig {
     let rig = Rig::new().await;
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let info = [
@@ -27,11 +30,14 @@ async fn rig(address: &str, port: u16) -> Rig {
     ];
     let mut info: Value = info.iter().map(|name| ((*name).to_owned(), json!(""))).collect();
     info["bootID"] = boot_id.trim().into();
-    let node = json!({
+    let mut node = json!({
         "metadata": {"name": "n", "annotations": {"orlop.dev/log-address": address}},
         "status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}, "nodeInfo": info,
             "addresses": [{"type": "InternalIP", "address": address}]},
     });
+    if let Some(key) = key {
+        node["metadata"]["annotations"]["orlop.dev/log-key"] = key.into();
+    }
     rig.post("/api/v1/nodes", node).await.expect(201);
     let spec = json!({"nodeName": "n", "containers": [{"name": "c", "image": "i"}]});
     let pod = json!({"metadata": {"name": "p"}, "spec": spec});
@@ -40,8 +46,9 @@ async fn rig(address: &str, port: u16) -> Rig {
 }
 
 /// Accepts one request; returns the connection, the request line and the token.
-async fn taken(listener: &TcpListener) -> (TcpStream, String, String) {
-    let (mut stream, _) = listener.accept().await.unwrap();
+async fn taken(listener: &TcpListener, tls: &TlsAcceptor) -> (TlsStream<TcpStream>, String, String) {
+    let (stream, _) = listener.accept().await.unwrap();
+    let mut stream = tls.accept(stream).await.unwrap();
     let mut text = String::new();
     while !text.ends_with("\r\n\r\n") {
         let mut buffer = [0; 1024];
@@ -63,11 +70,12 @@ async fn review(rig: &Rig, token: &str, audiences: Value) -> Value {
 #[tokio::test]
 async fn log_is_streamed_while_the_agent_sends() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let rig = rig("127.0.0.1", listener.local_addr().unwrap().port()).await;
+    let (tls, key) = agent();
+    let rig = rig("127.0.0.1", listener.local_addr().unwrap().port(), Some(&key)).await;
     let target = format!("{LOG}?follow=true&tailLines=2");
     let ask = rig.raw("GET", &target, &[], Body::empty());
     let agent = async {
-        let (mut stream, line, token) = taken(&listener).await;
+        let (mut stream, line, token) = taken(&listener, &tls).await;
         let head =
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n";
         stream.write_all(head.as_bytes()).await.unwrap();
@@ -118,9 +126,10 @@ async fn agent_errors_are_passed_on() {
         ("401 Unauthorized", 500, "the node's agent answered 401"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let rig = rig("127.0.0.1", listener.local_addr().unwrap().port()).await;
+        let (tls, key) = agent();
+        let rig = rig("127.0.0.1", listener.local_addr().unwrap().port(), Some(&key)).await;
         let agent = async {
-            let (mut stream, line, _) = taken(&listener).await;
+            let (mut stream, line, _) = taken(&listener, &tls).await;
             assert_eq!(line, "GET /containerLogs/default/p/c HTTP/1.1");
             let text = "container \"c\" in pod \"p\" is waiting to start: ContainerCreating";
             let answer = format!("HTTP/1.1 {said}\r\nContent-Length: {}\r\n\r\n{text}", text.len());
@@ -137,16 +146,40 @@ async fn unreachable_or_unprotected_agents_are_errors() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    for (address, message) in [
+    let (_, key) = agent();
+    let key = Some(key.as_str());
+    for (address, key, message) in [
         (
             "127.0.0.1",
-            format!("Get \"http://127.0.0.1:{port}/containerLogs/default/p/c\": dial tcp 127.0.0.1:{port}:"),
+            key,
+            format!("Get \"https://127.0.0.1:{port}/containerLogs/default/p/c\": dial tcp 127.0.0.1:{port}:"),
         ),
-        ("10.0.0.1", "10.0.0.1 is not a loopback address and the Node publishes no key".to_owned()),
-        ("node.example", "is no IP address".to_owned()),
+        ("127.0.0.1", None, "the Node publishes no key".to_owned()),
+        ("10.0.0.1", None, "the Node publishes no key".to_owned()),
+        ("node.example", key, "is no IP address".to_owned()),
     ] {
-        let rig = rig(address, port).await;
+        let rig = rig(address, port, key).await;
         let answer = rig.get(LOG).await.expect(500).json();
         assert!(answer["message"].as_str().unwrap().contains(&message), "{answer}");
     }
+}
+
+/// A Node can state the boot ID of this machine and the port of any local service.
+#[tokio::test]
+async fn local_service_without_the_key_of_the_agent_receives_no_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (_, stated) = agent();
+    let rig = rig("127.0.0.1", listener.local_addr().unwrap().port(), Some(&stated)).await;
+    let service = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret").await.unwrap();
+        let mut received = Vec::new();
+        // The API server ends the connection, possibly with a reset.
+        let _ = stream.read_to_end(&mut received).await;
+        received
+    };
+    let (answer, received) = tokio::join!(rig.get(LOG), service);
+    assert!(!answer.expect(500).text().contains("secret"));
+    let received = String::from_utf8_lossy(&received).into_owned();
+    assert!(!received.contains("containerLogs") && !received.contains("Bearer"), "{received}");
 }

@@ -24,6 +24,7 @@ mod rbac;
 mod rig;
 mod samples;
 mod scales;
+mod secret_errors;
 mod selectors;
 mod services;
 mod serving;

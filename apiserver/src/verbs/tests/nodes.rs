@@ -250,3 +250,79 @@ async fn plugin_follows_its_flags() {
     .await;
     node(&rig, "POST", "/api/v1/nodes", named("n2")).await.expect(201);
 }
+
+/// The body, form and answer of a patch whose error would show the object.
+const REVEALING: [(&str, &str); 6] = [
+    ("application/json-patch+json", r#"[{"op": "copy", "from": "/metadata", "path": "/status/phase"}]"#),
+    (
+        "application/json-patch+json",
+        r#"[{"op": "copy", "from": "/spec", "path": "/metadata/resourceVersion"}]"#,
+    ),
+    ("application/merge-patch+json", r#"{"metadata": {"creationTimestamp": "x"}}"#),
+    ("application/merge-patch+json", r#"{"metadata": {"resourceVersion": "1"}}"#),
+    ("application/strategic-merge-patch+json", r#"{"kind": "X"}"#),
+    ("application/apply-patch+yaml", r#"{"apiVersion": "v1", "kind": "X", "metadata": {"name": "other"}}"#),
+];
+
+async fn patch(rig: &Rig, target: &str, form: &str, body: &str) -> Answer {
+    let headers = [
+        ("impersonate-user", "system:node:n1"),
+        ("impersonate-group", "system:nodes"),
+        ("content-type", form),
+    ];
+    let target = if form.contains("apply") { format!("{target}?fieldManager=a") } else { target.to_owned() };
+    rig.send("PATCH", &target, &headers, Body::from(body.to_owned())).await
+}
+
+#[tokio::test]
+async fn rejected_patches_show_no_objects_of_other_nodes() {
+    let rig = rig().await;
+    let annotated = json!({"metadata": {"name": "n2", "annotations": {"a": "private"}}});
+    rig.post("/api/v1/nodes", annotated).await.expect(201);
+    let mut other = pod("other", "n2", json!([]));
+    other["spec"]["containers"][0]["env"] = json!([{"name": "e", "value": "private"}]);
+    let uid = rig.post(PODS, other).await.expect(201).json()["metadata"]["uid"].clone();
+    let node_text = "nodes \"n2\" is forbidden: node \"n1\" is not allowed to modify node \"n2\"";
+    let pod_text = "pods \"other\" is forbidden: node \"n1\" can only update pod status for pods with spec.nodeName set to itself";
+    for (target, message) in [
+        ("/api/v1/nodes/n2", node_text),
+        ("/api/v1/nodes/n2/status", node_text),
+        ("/api/v1/namespaces/default/pods/other/status", pod_text),
+    ] {
+        for (form, body) in REVEALING {
+            let answer = patch(&rig, target, form, body).await;
+            assert!(!answer.text().contains("private"), "{target} {body}: {}", answer.text());
+            assert_eq!(answer.expect(403).json()["message"], message, "{target} {body}");
+        }
+    }
+    // A wrong UID in an update must not be answered with the right one.
+    let wrong = json!({"metadata": {"name": "other", "uid": "11111111-1111-1111-1111-111111111111"}});
+    let answer = node(&rig, "PUT", &format!("{PODS}/other/status"), wrong).await;
+    assert!(!answer.text().contains(uid.as_str().unwrap()));
+    assert_eq!(answer.expect(403).json()["message"], pod_text);
+    // As upstream: agents expect a 404 for their own objects that are gone.
+    node(&rig, "PATCH", &format!("{PODS}/gone/status"), json!({})).await.expect(404);
+    node(&rig, "PATCH", "/api/v1/nodes/n1/status", json!({})).await.expect(404);
+}
+
+/// The garbage collector would delete the Node with its CSINode, and the agent would create it without its taints.
+#[tokio::test]
+async fn node_gives_itself_no_owners() {
+    let rig = rig().await;
+    let csi_node = json!({"metadata": {"name": "n1"}, "spec": {"drivers": []}});
+    let owner = node(&rig, "POST", "/apis/storage.k8s.io/v1/csinodes", csi_node).await.expect(201).json();
+    let owned = json!({"metadata": {"name": "n1", "ownerReferences": [{
+        "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "name": "n1", "uid": owner["metadata"]["uid"],
+    }]}});
+    let text = "nodes \"n1\" is forbidden: node \"n1\" is not allowed to set ownerReferences";
+    let refused = node(&rig, "POST", "/api/v1/nodes", owned.clone()).await.expect(403).json();
+    assert_eq!(refused["message"], text);
+    let mut applied = owned.clone();
+    applied["apiVersion"] = "v1".into();
+    applied["kind"] = "Node".into();
+    let form = "application/apply-patch+yaml";
+    let refused = patch(&rig, "/api/v1/nodes/n1", form, &applied.to_string()).await.expect(403).json();
+    assert_eq!(refused["message"], text);
+    node(&rig, "POST", "/api/v1/nodes", json!({"metadata": {"name": "n1"}})).await.expect(201);
+    node(&rig, "PATCH", "/api/v1/nodes/n1", owned).await.expect(403);
+}

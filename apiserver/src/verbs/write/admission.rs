@@ -37,6 +37,16 @@ struct Admission<'a> {
     state: Reinvocation,
 }
 
+/// Whether the user may change this object at all. Runs before the change is compared with the object or applied to it, because the
+/// errors of these steps show parts of the object.
+///
+/// # Errors
+/// 403 of an admission plugin.
+pub(crate) fn check_target(request: &Request, old: &Object) -> Result<(), ApiError> {
+    let asked = plugin_request(request, Operation::Update, old.name(), None, Some(old));
+    request.server.admission.check_target(&asked)
+}
+
 /// Runs the mutating admission of a create or an update.
 pub(crate) async fn admit(
     request: &Request,

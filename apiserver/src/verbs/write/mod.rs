@@ -25,7 +25,7 @@ use orlop_codec::managed_fields::{self, Writer};
 pub(crate) use super::part::Part;
 pub(crate) use admission::{
     admit, admit_body, admit_delete, admit_delete_without_calls, admit_subresource, admit_validated,
-    admit_validated_without_calls, admit_without_calls,
+    admit_validated_without_calls, admit_without_calls, check_target,
 };
 pub(crate) use error::{StoreError, commit_error_of};
 pub(crate) use store::{put, put_as, remove, store_changed, store_new};

@@ -83,6 +83,13 @@ pub(super) fn apply(document: Value, patch: &[u8]) -> Result<Patched, ApiError> 
     }
 }
 
+/// Whether one of the operations copies or moves a value.
+pub(super) fn copies(patch: &[u8]) -> bool {
+    let operations = body::read(patch).unwrap_or_default();
+    let mut operations = operations.as_array().into_iter().flatten();
+    operations.any(|operation| matches!(operation["op"].as_str(), Some("copy" | "move")))
+}
+
 /// Applies the operations of an admission policy or webhook, within the limits of a client's patch. `None` if a `test` operation
 /// fails.
 ///

@@ -12,6 +12,8 @@ mod identity;
 mod query;
 mod reader;
 mod server;
+#[cfg(test)]
+mod testing;
 
 pub use query::LogQuery;
 pub use server::{AUDIENCE_PREFIX, LogConfig, LogServer, LogServerError, SERVER_USER};
