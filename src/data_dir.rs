@@ -1,13 +1,16 @@
 //! Locates the data directory and makes it accessible to its owner only, for every umask.
 //!
 //! Everything in it is secret: objects, keys, the audit log. The mode of the directory protects its content; the files have the mode 0600
-//! as well, so that a copy or a changed mode of the directory exposes nothing.
+//! as well, so that a copy or a changed mode of the directory exposes nothing. Modes are changed only in a directory of this server: an
+//! empty one, one with a store, or one that contains no other files.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, Metadata, Permissions};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
 
 /// The mode of directories.
 const DIRECTORY: u32 = 0o700;
@@ -15,6 +18,24 @@ const DIRECTORY: u32 = 0o700;
 const OTHERS: u32 = 0o077;
 /// Directories of node agents below the data directory: pods need other modes in them.
 const OF_NODES: [&str; 2] = ["node", "virtual-nodes"];
+/// The file that marks a store, and the first line of its content.
+const STORE: (&str, &str) = ("STORE", "orlop store");
+/// Other files and directories of a server, which may exist before the store or without one.
+const OF_SERVERS: [&str; 12] = [
+    "LOCK",
+    "STORE.tmp",
+    "journal",
+    "snapshot",
+    "sled",
+    "lost+found",
+    "pki",
+    "admin.kubeconfig",
+    "audit.log",
+    "snapshots",
+    "node",
+    "virtual-nodes",
+];
+const ROOT: u32 = 0;
 /// The store has two levels; this limits the recursion.
 const MAX_DEPTH: u32 = 8;
 
@@ -34,10 +55,11 @@ pub(crate) enum DataDirError {
     NoDirectory { path: PathBuf },
     /// Another user owns the directory, and could read and replace everything in it.
     #[error(
-        "the data directory {path} belongs to the user with the ID {owner}. That user could read the Secrets in it: run `chown -R {user} \
-         {path} && chmod 700 {path}`, or set --data-dir to a directory below it, which is then created", path = path.display()
+        "{path} belongs to the user with the ID {owner}, and that user can read and replace the files in it: set {flag} to a new \
+         directory, which the server creates. Only if you put all of its files there yourself, run `chown -R {user} {path}` instead",
+         path = path.display()
     )]
-    OtherOwner { path: PathBuf, owner: u32, user: u32 },
+    OtherOwner { flag: &'static str, path: PathBuf, owner: u32, user: u32 },
     /// The mode cannot be changed.
     #[error("the mode of {path} cannot be changed: {error}; run `chmod -R go= {path}`", path = path.display())]
     Mode { path: PathBuf, error: io::Error },
@@ -67,43 +89,77 @@ pub(crate) fn prepare(given: Option<&Path>) -> Result<PathBuf, DataDirError> {
         Some(path) => path.to_owned(),
         None => default(rustix::process::geteuid().is_root(), |name| std::env::var_os(name))?,
     };
-    let user = rustix::process::geteuid().as_raw();
+    check_owner("--data-dir", &path)?;
     match std::fs::metadata(&path) {
         Ok(found) if !found.is_dir() => return Err(DataDirError::NoDirectory { path }),
-        Ok(found) if found.uid() != user => {
-            return Err(DataDirError::OtherOwner { path, owner: found.uid(), user });
-        }
         Ok(_) => {}
-        Err(_) => DirBuilder::new()
-            .recursive(true)
-            .mode(DIRECTORY)
-            .create(&path)
-            .map_err(|error| DataDirError::Create { path: path.clone(), error })?,
+        Err(_) => create(&path).map_err(|error| DataDirError::Create { path: path.clone(), error })?,
     }
-    restrict(&path)?;
+    if is_own(&path).map_err(|error| DataDirError::Mode { path: path.clone(), error })? {
+        restrict(&path)?;
+    }
     Ok(path)
+}
+
+/// Creates a directory, and its missing parents, for this user only.
+pub(crate) fn create(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(DIRECTORY).create(path)
+}
+
+/// Refuses a directory, or a link to one, of another user. Root may own a link: systemd creates one for `DynamicUser=`.
+pub(crate) fn check_owner(flag: &'static str, path: &Path) -> Result<(), DataDirError> {
+    let user = rustix::process::geteuid().as_raw();
+    let other = |owner| DataDirError::OtherOwner { flag, path: path.to_owned(), owner, user };
+    // A trailing slash would follow the link.
+    let link: PathBuf = path.components().collect();
+    if let Ok(found) = std::fs::symlink_metadata(link)
+        && found.is_symlink()
+        && found.uid() != user
+        && found.uid() != ROOT
+    {
+        return Err(other(found.uid()));
+    }
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() && found.uid() != user => Err(other(found.uid())),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Whether a directory is one of this server: the modes of other files must stay, for example if `--data-dir` is `/etc` by mistake.
+fn is_own(dir: &Path) -> io::Result<bool> {
+    let (name, first_line) = STORE;
+    let marker = dir.join(name);
+    let has_marker =
+        std::fs::symlink_metadata(&marker).is_ok_and(|found| found.is_file() && found.len() < 4096);
+    if has_marker && std::fs::read(&marker)?.starts_with(first_line.as_bytes()) {
+        return Ok(true);
+    }
+    for entry in std::fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        if !OF_SERVERS.iter().any(|own| name == *own) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The restricted form of a mode; `None` if the mode is restricted already. Pure.
 fn restricted(mode: u32) -> Option<u32> {
-    let mode = mode & 0o777;
+    let mode = mode & 0o7777;
     (mode & OTHERS != 0).then_some(mode & !OTHERS)
 }
 
 fn restrict(path: &Path) -> Result<(), DataDirError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |error| DataDirError::Mode { path, error }
-    };
-    let found = std::fs::metadata(path).map_err(failed(path))?;
+    let failed = |error| DataDirError::Mode { path: path.to_owned(), error };
+    let found = std::fs::metadata(path).map_err(failed)?;
     if let Some(mode) = restricted(found.mode()) {
         // Before the files below: no other user can replace them afterwards.
-        std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed(path))?;
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
         tracing::warn!(
             "other users could read the data directory {} (mode {:o}); its mode is {mode:o} now, and that of its files is \
              restricted too",
             path.display(),
-            found.mode() & 0o777
+            found.mode() & 0o7777
         );
     }
     restrict_below(path, 0)
@@ -118,7 +174,7 @@ fn restrict_below(dir: &Path, depth: u32) -> Result<(), DataDirError> {
         let entry = entry.map_err(failed(dir))?;
         let path = entry.path();
         // The metadata of the entry itself, because links may point anywhere.
-        let found: Metadata = match std::fs::symlink_metadata(&path) {
+        let found = match std::fs::symlink_metadata(&path) {
             Ok(found) => found,
             // A running server may have removed the file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -128,14 +184,29 @@ fn restrict_below(dir: &Path, depth: u32) -> Result<(), DataDirError> {
         if is_of_nodes || !(found.is_dir() || found.is_file()) {
             continue;
         }
-        if let Some(mode) = restricted(found.mode()) {
-            std::fs::set_permissions(&path, Permissions::from_mode(mode)).map_err(failed(&path))?;
+        if restricted(found.mode()).is_some() {
+            restrict_entry(&path).map_err(failed(&path))?;
         }
         if found.is_dir() && depth < MAX_DEPTH {
             restrict_below(&path, depth + 1)?;
         }
     }
     Ok(())
+}
+
+/// Restricts a file or directory, but nothing that a link in its place points to.
+fn restrict_entry(path: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        // Removed by a running server, or replaced by a link.
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(()),
+        Err(errno) => return Err(errno.into()),
+    };
+    match restricted(file.metadata()?.mode()) {
+        Some(mode) => file.set_permissions(Permissions::from_mode(mode)),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -164,7 +235,7 @@ mod tests {
     }
 
     fn mode(path: &Path) -> u32 {
-        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
     }
 
     fn set(path: &Path, mode: u32) {
@@ -191,10 +262,11 @@ mod tests {
         for (file, before) in [
             (path.join("copy/db"), 0o666),
             (path.join("STORE"), 0o644),
+            (path.join("tool"), 0o4755),
             (path.join("node/pods/x"), 0o644),
             (outside.clone(), 0o644),
         ] {
-            std::fs::write(&file, "x").unwrap();
+            std::fs::write(&file, "orlop store\nformat 1\n").unwrap();
             set(&file, before);
         }
         std::os::unix::fs::symlink(&outside, path.join("link")).unwrap();
@@ -206,10 +278,45 @@ mod tests {
             ("copy", 0o700),
             ("copy/db", 0o600),
             ("STORE", 0o600),
+            ("tool", 0o4700),
             ("node/pods/x", 0o644),
             ("../outside", 0o644),
         ] {
             assert_eq!(mode(&path.join(name)), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn files_of_other_programs_keep_their_modes() {
+        for (case, file, text, is_own) in [
+            ("1 another program", "hosts", "", false),
+            ("2 a file with the name of the marker", "STORE", "x", false),
+            ("3 a store", "STORE", "orlop store\n", true),
+            ("4 a server with its objects in memory", "admin.kubeconfig", "", true),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join(file), text).unwrap();
+            set(&dir.path().join(file), 0o644);
+            set(dir.path(), 0o755);
+            prepare(Some(dir.path())).unwrap();
+            let want = if is_own { (0o700, 0o600) } else { (0o755, 0o644) };
+            assert_eq!((mode(dir.path()), mode(&dir.path().join(file))), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn link_of_another_user_is_refused() {
+        if !orlop_test_support::privileges::has_root("a link of another user") {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        std::fs::create_dir(&target).unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        prepare(Some(&link)).unwrap();
+        std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+        for path in [link.clone(), link.join("")] {
+            assert!(matches!(prepare(Some(&path)), Err(DataDirError::OtherOwner { .. })), "{path:?}");
         }
     }
 
@@ -221,13 +328,15 @@ mod tests {
             (0o755, Some(0o700)),
             (0o40_777, Some(0o700)),
             (0o640, Some(0o600)),
+            (0o4755, Some(0o4700)),
+            (0o2770, Some(0o2700)),
         ] {
             assert_eq!(restricted(before), want, "{before:o}");
         }
     }
 
     #[test]
-    fn directory_of_another_user_is_refused_with_the_command_that_fixes_it() {
+    fn directory_of_another_user_is_refused() {
         // The root directory belongs to root; root itself needs a directory of another user.
         let own = tempfile::tempdir().unwrap();
         let other = if rustix::process::geteuid().is_root() {
@@ -238,7 +347,8 @@ mod tests {
         };
         let error = prepare(Some(other)).unwrap_err();
         assert!(matches!(error, DataDirError::OtherOwner { .. }), "{error}");
-        assert!(error.to_string().contains("chown -R"), "{error}");
+        // The files in it may be those of that user.
+        assert!(error.to_string().contains("set --data-dir to a new directory"), "{error}");
     }
 
     #[test]

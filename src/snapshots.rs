@@ -17,6 +17,8 @@ use orlop_store::archive::{self, ArchiveError};
 use orlop_store::{Kv, Revision};
 use tokio_util::sync::CancellationToken;
 
+use crate::data_dir::{self, DataDirError};
+
 const PREFIX: &str = "orlop-";
 const SUFFIX: &str = ".snapshot";
 const TIME: &str = "%Y%m%dT%H%M%SZ";
@@ -63,6 +65,23 @@ fn due_in(every: Duration, newest: Option<&Named>, now: Timestamp) -> Duration {
     every.saturating_sub(Duration::try_from(since).unwrap_or_default())
 }
 
+/// Creates the directory of the snapshots. Refuses a directory of another user, and warns if other users can replace files in it.
+pub(crate) fn prepare(dir: &Path) -> Result<(), DataDirError> {
+    use std::os::unix::fs::MetadataExt as _;
+    let failed = |error| DataDirError::Create { path: dir.to_owned(), error };
+    data_dir::check_owner("--snapshot-dir", dir)?;
+    data_dir::create(dir).map_err(failed)?;
+    let mode = fs::metadata(dir).map_err(failed)?.mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        tracing::warn!(
+            "other users can replace the snapshots in {} (mode {mode:o}): run `chmod go-w {}`",
+            dir.display(),
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
 /// Takes snapshots until it is stopped.
 pub(crate) async fn run(
     schedule: Schedule,
@@ -105,7 +124,7 @@ fn once(
     now: Timestamp,
 ) -> Result<Option<PathBuf>, ArchiveError> {
     let io = |action| move |source| ArchiveError::Io { action, path: schedule.dir.clone(), source };
-    create(&schedule.dir).map_err(io("create"))?;
+    data_dir::create(&schedule.dir).map_err(io("create"))?;
     let picture = store.head();
     let mut found = list(&schedule.dir).map_err(io("look into"))?;
     // The file may belong to another store, which only its header shows.
@@ -131,11 +150,6 @@ fn once(
         }
     }
     Ok(Some(path))
-}
-
-fn create(dir: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
 #[cfg(test)]
@@ -168,6 +182,18 @@ mod tests {
         {
             assert_eq!(parse(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn directory_of_another_user_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        prepare(&dir.path().join("new/one")).unwrap();
+        if !orlop_test_support::privileges::has_root("a directory of another user") {
+            return;
+        }
+        std::os::unix::fs::chown(dir.path(), Some(65_534), None).unwrap();
+        let error = prepare(dir.path()).unwrap_err();
+        assert!(error.to_string().contains("set --snapshot-dir to a new directory"), "{error}");
     }
 
     #[tokio::test]

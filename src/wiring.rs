@@ -224,6 +224,8 @@ pub(crate) async fn serve(
         let end_snapshots = CancellationToken::new();
         let mut saving = Task::none("the snapshots");
         if let Some(schedule) = &config.snapshots {
+            // The directory may be below that of the store, which must be empty when the store is created.
+            snapshots::prepare(&schedule.dir)?;
             let task = snapshots::run(schedule.clone(), store.clone(), server.clone(), end_snapshots.clone());
             saving.spawn(async {
                 task.await;

@@ -2,7 +2,8 @@
 
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -29,6 +30,20 @@ fn orlop(args: &[&str]) -> Result<String, String> {
     let wanted = if in_use { 3 } else { 1 };
     assert_eq!(output.status.code(), Some(wanted), "{}", text(&output.stderr));
     Err(text(&output.stdout) + &text(&output.stderr))
+}
+
+/// Checks that other users can access neither a directory nor the files in it.
+fn assert_private(dir: &str) {
+    let (mut todo, mut seen) = (vec![PathBuf::from(dir)], 0);
+    while let Some(path) = todo.pop() {
+        let found = std::fs::symlink_metadata(&path).unwrap();
+        assert_eq!(found.permissions().mode() & 0o077, 0, "{}", path.display());
+        seen += 1;
+        if found.is_dir() {
+            todo.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    assert!(seen > 4, "{seen}");
 }
 
 fn map(name: &str, value: &str) -> Value {
@@ -120,6 +135,7 @@ async fn lost_store_is_restored_from_a_snapshot() {
     plane.kill().await;
     let output = orlop(&["store", "compact", "--data-dir", &data]).unwrap();
     assert!(output.contains("bytes before"), "{output}");
+    assert_private(&data);
     let output = orlop(&["store", "check", &data]).unwrap();
     assert!(output.contains("sound"), "{output}");
     let offline = plane.dir().join("offline.snapshot");
@@ -132,6 +148,7 @@ async fn lost_store_is_restored_from_a_snapshot() {
     std::fs::rename(&data, plane.dir().join("lost")).unwrap();
     let output = orlop(&["snapshot", "restore", &shown(&file), "--data-dir", &data]).unwrap();
     assert!(output.contains("as a new store in"), "{output}");
+    assert_private(&data);
     plane.start_again().await;
 
     // I11: every revision served now is newer than every revision served before.

@@ -1,6 +1,8 @@
 //! The environment of the rows: the directory, the servers, and the operations that several rows share.
 
 use parking_lot::Mutex;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,13 +76,16 @@ impl Environment {
             })?,
         };
         let parent = args.data_dir.clone().unwrap_or_else(std::env::temp_dir);
-        let dir = tempfile::Builder::new().prefix("orlop-bench-").tempdir_in(&parent).map_err(|error| {
-            BenchError::Flag {
+        let private = Permissions::from_mode(0o700);
+        let dir = tempfile::Builder::new()
+            .prefix("orlop-bench-")
+            .permissions(private)
+            .tempdir_in(&parent)
+            .map_err(|error| BenchError::Flag {
                 flag: "--data-dir",
                 value: parent.display().to_string(),
                 problem: format!("cannot create a directory in it: {error}"),
-            }
-        })?;
+            })?;
         let plan = Plan::new(args.scale, args.operations, args.idle_seconds, against.is_some());
         let machine = Machine::look(dir.path(), plan.syncs)?;
         Ok(Environment {

@@ -1,4 +1,5 @@
-//! Commands that write to a data directory run as its owner: the server could not read the files of another user.
+//! Commands that write to a data directory run as its owner, because the server could not read the files of another user, and create
+//! files that only this user can read.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -30,6 +31,11 @@ pub(crate) fn check(path: &Path) -> Result<(), OwnerError> {
         return Ok(());
     }
     Err(OwnerError::Other { path: path.to_owned(), owner, user })
+}
+
+/// Restricts the files that this process creates to this user: the database library creates files with the mode of the umask.
+pub(crate) fn create_private_files() {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
 }
 
 #[cfg(test)]

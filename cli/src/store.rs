@@ -27,6 +27,7 @@ pub(crate) struct StoreInUse {
 
 /// Runs the command and returns the text to print.
 pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
+    owner::create_private_files();
     match command {
         StoreCommand::Check { dir, accept_loss: true } => {
             owner::check(&dir)?;

@@ -15,6 +15,7 @@ pub mod names;
 pub mod object_key;
 pub mod operations;
 pub mod packed_object;
+pub mod peer_user;
 pub mod pods;
 pub mod queue;
 pub mod recorder;

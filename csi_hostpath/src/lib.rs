@@ -3,6 +3,7 @@
 //! preserves its state across crashes, and fails where a script requests it ([`faults`]).
 //!
 //! * [`records`]: records of volumes and snapshots, one file each, written before the response.
+//! * `private_dir`: directories that other users can neither enter nor replace.
 //! * [`rules`]: the response to each request, as pure functions over the records.
 //! * `identity`, `controller`, `node`: thin implementations of the services.
 //! * [`mounts`]: mounts and other side effects on this machine.
@@ -15,6 +16,7 @@ mod identity;
 mod mounts;
 mod node;
 mod pages;
+mod private_dir;
 mod records;
 mod registration;
 mod rules;

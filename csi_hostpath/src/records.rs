@@ -3,7 +3,8 @@
 //!
 //! `volumes/ID/volume.json` is next to the volume's content, `snapshots/ID/snapshot.json` next to the snapshot's.
 //! A directory without a record is left over from an interrupted create or delete, and is removed at the start.
-//! Other files are never touched: if there are any, the driver does not start.
+//! Other files are never touched: if there are any, the driver does not start. Only this user can enter `volumes` and `snapshots`: pods
+//! reach their volumes through mounts. The driver follows no link in them, and uses no directory of another user.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 use tonic::Status;
 
+use crate::private_dir::{self, PrivateDirError};
 use crate::tree;
 
 /// The kind of a volume's content.
@@ -102,6 +104,9 @@ pub enum RecordsError {
     /// A file or directory that the driver did not create.
     #[error("{} does not belong to this driver, which has removed nothing; use a separate --data-dir", .0.display())]
     Foreign(PathBuf),
+    /// Another user can replace a directory, and with it the data of pods.
+    #[error(transparent)]
+    Directory(#[from] PrivateDirError),
     /// A file that is not a valid record.
     #[error("{} is damaged: {source}; restore it, or remove its directory if the volume is not needed", path.display())]
     Damaged {
@@ -143,6 +148,7 @@ impl Records {
     /// Reads all records below a directory, which it creates if necessary.
     pub(crate) fn open(root: &Path) -> Result<Self, RecordsError> {
         let mut state = RecordState::default();
+        private_dir::prepare_root(root)?;
         for volume in read_all::<Volume>(&root.join("volumes"), "volume.json")? {
             state.volumes.insert(volume.id.clone(), volume);
         }
@@ -234,10 +240,13 @@ impl Records {
 }
 
 fn read_all<T: DeserializeOwned>(dir: &Path, name: &str) -> Result<Vec<T>, RecordsError> {
-    fs::create_dir_all(dir).map_err(at(dir))?;
+    private_dir::prepare(dir)?;
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).map_err(at(dir))? {
         let path = entry.map_err(at(dir))?.path();
+        if !fs::symlink_metadata(&path).map_err(at(&path))?.is_dir() {
+            return Err(RecordsError::Foreign(path));
+        }
         let file = path.join(name);
         match fs::read(&file) {
             Ok(bytes) => all.push(

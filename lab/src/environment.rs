@@ -3,6 +3,8 @@
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -127,7 +129,8 @@ impl Environment {
         args: &EnvironmentArgs,
         port: u16,
     ) -> Result<Self, LabError> {
-        let dir = tempfile::Builder::new().prefix("orlop-lab-").tempdir()?;
+        let private = Permissions::from_mode(0o700);
+        let dir = tempfile::Builder::new().prefix("orlop-lab-").permissions(private).tempdir()?;
         let stop = CancellationToken::new();
         std::fs::write(dir.path().join("faults"), "[]")?;
         let options = driver_options(dir.path());

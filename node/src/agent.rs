@@ -31,6 +31,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent_dir;
 use crate::config::{NodeConfig, RuntimeKind};
 use crate::csi_drivers;
 use crate::fs_group::applier::{FsGroupApplier, NoFsGroup};
@@ -73,8 +74,8 @@ pub enum AgentError {
     },
     /// Another user owns the directory.
     #[error(
-        "the directory {dir} of the agent belongs to the user with the ID {owner}. That user could read the Secrets of pods: run `chown \
-         {user} {dir}`", dir = dir.display()
+        "the directory {dir} of the agent belongs to the user with the ID {owner} and not to this user (ID {user}). That user can read the \
+         Secrets of pods: set --root-dir to a new directory, which the agent creates", dir = dir.display()
     )]
     OtherOwner {
         /// `--root-dir`.
@@ -83,6 +84,17 @@ pub enum AgentError {
         owner: u32,
         /// The user of this process.
         user: u32,
+    },
+    /// Other users can enter the directory, and it is not known to be one of an agent.
+    #[error(
+        "other users can enter the directory {dir} (mode {mode:o}), and it contains files that no agent created: set --root-dir to a new \
+         directory, or run `chmod o= {dir}` if only the agent uses it", dir = dir.display()
+    )]
+    NotPrivate {
+        /// `--root-dir`.
+        dir: PathBuf,
+        /// Its mode.
+        mode: u32,
     },
     /// Another agent uses the directory.
     #[error("another agent has the directory {}: stop it, or give this one another --root-dir", dir.display())]
@@ -132,8 +144,8 @@ pub struct Agent {
     _lock: File,
 }
 
-/// Locks the directory for this process. Restricts its mode, so that other users cannot enter it: it contains
-/// Secrets of pods and the credentials of the node.
+/// Locks the directory for this process. Restricts the mode of an agent's directory, so that other users cannot enter it: it contains
+/// Secrets of pods and the credentials of the node. Directories of other programs keep their modes.
 async fn directory(dir: &Path) -> Result<(PathBuf, File), AgentError> {
     let failed = |why| AgentError::Directory { dir: dir.to_owned(), why };
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(dir).map_err(failed)?;
@@ -143,7 +155,10 @@ async fn directory(dir: &Path) -> Result<(PathBuf, File), AgentError> {
         return Err(AgentError::OtherOwner { dir: dir.to_owned(), owner: found.uid(), user });
     }
     if found.mode() & 0o777 & !DIRECTORY_MODE != 0 {
-        let mode = Permissions::from_mode(found.mode() & DIRECTORY_MODE);
+        if !agent_dir::is_own(dir).map_err(failed)? {
+            return Err(AgentError::NotPrivate { dir: dir.to_owned(), mode: found.mode() & 0o7777 });
+        }
+        let mode = Permissions::from_mode(found.mode() & (DIRECTORY_MODE | 0o7000));
         std::fs::set_permissions(dir, mode).map_err(failed)?;
         tracing::warn!(
             "restricted the mode of the agent's directory {}: other users could enter it",

@@ -5,6 +5,7 @@
 //! Reading order: [`volume`] and [`paths`] define the names, [`plugin`] and [`mount`] the contracts.
 
 pub mod agent;
+mod agent_dir;
 pub mod config;
 pub mod csi_drivers;
 pub mod eviction;

@@ -24,6 +24,11 @@ pub(crate) fn take(root: &Path) -> io::Result<Option<File>> {
     taken(open?)
 }
 
+/// Whether an agent has used the directory.
+pub(crate) fn is_used(root: &Path) -> bool {
+    root.join(LOCK).is_file()
+}
+
 /// Takes the lock, and waits for it if needed: a program that a killed agent was about to start inherits the
 /// agent's lock until its exec.
 pub(crate) async fn take_soon(root: &Path) -> io::Result<Option<File>> {

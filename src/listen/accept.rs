@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +14,12 @@ use axum_server::accept::Accept;
 use orlop_apiserver::authentication::PeerUser;
 use orlop_apiserver::limits::connection::{Connection, Connections};
 use orlop_apiserver::limits::tracked::Tracked;
+use orlop_client::peer_user::client_user;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tower::Layer as _;
 
 use super::guard::{Guarded, Times};
-use super::peer_user::peer_user;
 use super::sending::Sending;
 
 /// Idle time after which a peer is probed (TCP keepalive).
@@ -75,6 +76,14 @@ fn set_up(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
+/// The user of a client on loopback; `None` if it is not known.
+fn user_of(client: SocketAddr, own: SocketAddr) -> Option<u32> {
+    client_user(client, own).unwrap_or_else(|error| {
+        tracing::warn!("the user of a loopback connection cannot be determined: {error}");
+        None
+    })
+}
+
 impl<A, S> Accept<TcpStream, S> for Bounded<A>
 where
     A: Accept<Sending<TcpStream>, S>,
@@ -93,7 +102,7 @@ where
             Err(error) => return Box::pin(std::future::ready(Err(error))),
         };
         let times = self.times;
-        let user = stream.local_addr().ok().and_then(|local| peer_user(connection.peer(), local));
+        let user = stream.local_addr().ok().and_then(|own| user_of(connection.peer(), own));
         // If the peer has reset the connection, another process may have had its address when the kernel was asked.
         let user = PeerUser(user.filter(|_| stream.peer_addr().is_ok()));
         let stream = Sending::new(stream, connection.peer(), times.write);

@@ -5,7 +5,7 @@
 mod accept;
 pub(crate) mod files;
 mod guard;
-mod peer_user;
+mod identification;
 mod sending;
 
 use std::io::Write as _;
@@ -98,6 +98,9 @@ pub(crate) fn bind(
     rustix::net::listen(&socket, BACKLOG).map_err(|errno| failed(errno.into()))?;
     socket.set_nonblocking(true).map_err(failed)?;
     let address = socket.local_addr().map_err(failed)?;
+    if !config.authenticates() && !config.insecure_loopback {
+        identification::report();
+    }
     let times =
         Times { head: config.read_header_timeout, idle: config.idle_timeout, write: config.write_timeout };
     Ok(Listener { socket, address, has_tls: config.has_tls(), tls, times, handle: Handle::new() })

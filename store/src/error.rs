@@ -140,6 +140,16 @@ pub enum OpenError {
         /// The damaged record and its file, and the fix.
         what: String,
     },
+    /// The directory contains files of another program, and no store; nothing was changed.
+    #[error(
+        "{path} is not a data directory of orlop: it contains other files ({files}); choose a new or an empty directory"
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// The names of some files.
+        files: String,
+    },
     /// The files were written by a newer version.
     #[error("{path} has format {found}; this version reads up to {supported}")]
     TooNew {

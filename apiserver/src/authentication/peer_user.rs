@@ -13,10 +13,15 @@ pub struct PeerUser(pub Option<u32>);
 
 const ROOT: u32 = 0;
 
-/// The response to other users of this machine.
-const OTHER_USER: &str = "Unauthorized: without credentials, this server accepts requests only from processes of its own user and of \
-    root. Use the token of a service account (kubectl create token), or start the server with --insecure-loopback to accept every \
-    process of this machine";
+/// The start of the response to other users of this machine.
+const OTHER_USER: &str =
+    "without credentials, this server accepts requests only from processes of its own user and of root";
+/// The start of the response if the kernel does not report the user.
+const UNKNOWN_USER: &str = "the user of this connection cannot be determined";
+/// The end of both.
+const ADVICE: &str = "Use the token of a service account (kubectl create token), or TLS with a kubeconfig: start the server with \
+    --tls-san localhost, and use admin.kubeconfig in its data directory. With --insecure-loopback, the server accepts every process of \
+    this machine";
 
 /// The user of a request without credentials over loopback. `own` is the server's user; without it, every client is an administrator.
 pub(super) fn local_user(
@@ -29,6 +34,11 @@ pub(super) fn local_user(
     match peer {
         Some(user) if user == own || user == ROOT => Ok(UserInfo::admin()),
         Some(_) | None if anonymous.permits(request.uri().path()) => Ok(UserInfo::anonymous()),
-        Some(_) | None => Err(ApiError { message: OTHER_USER.to_owned(), ..ApiError::unauthorized() }),
+        Some(_) => Err(unauthorized(OTHER_USER)),
+        None => Err(unauthorized(UNKNOWN_USER)),
     }
+}
+
+fn unauthorized(why: &str) -> ApiError {
+    ApiError { message: format!("Unauthorized: {why}. {ADVICE}"), ..ApiError::unauthorized() }
 }

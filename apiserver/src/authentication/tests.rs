@@ -255,8 +255,9 @@ async fn only_the_own_user_and_root_are_administrators_on_loopback() {
     for (name, peer, path, anonymous, code, part) in [
         ("1 the own user", Some(1000), "/api", PublicPaths, 200, "system:admin"),
         ("2 root", Some(0), "/api", PublicPaths, 200, "system:admin"),
-        ("3 another user", Some(1001), "/api", PublicPaths, 401, "--insecure-loopback"),
-        ("4 unknown", None, "/api", PublicPaths, 401, "Unauthorized"),
+        ("3 another user", Some(1001), "/api", PublicPaths, 401, "its own user and of root"),
+        ("4 unknown", None, "/api", PublicPaths, 401, "the user of this connection cannot be determined"),
+        ("4b the advice", None, "/api", PublicPaths, 401, "TLS with a kubeconfig"),
         ("5 another user, a public path", Some(1001), "/livez", PublicPaths, 200, "system:anonymous"),
         ("6 another user, roles decide", Some(1001), "/api", AllPaths, 200, "system:anonymous"),
         ("7 another user, denied", Some(1001), "/livez", Denied, 401, "Unauthorized"),

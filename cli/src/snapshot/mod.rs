@@ -15,6 +15,7 @@ use orlop_store::embedded::Options;
 
 use crate::args::RestoreArgs;
 use crate::config::SnapshotTask;
+use crate::owner;
 
 /// Runs the task and returns the text to print.
 pub(crate) fn run(task: SnapshotTask) -> Result<String, Box<dyn Error>> {
@@ -37,6 +38,7 @@ pub(crate) fn run(task: SnapshotTask) -> Result<String, Box<dyn Error>> {
 
 fn restore(args: &RestoreArgs) -> Result<String, Box<dyn Error>> {
     let RestoreArgs { file, data_dir, bump_revision } = args;
+    owner::create_private_files();
     let restored =
         archive::restore(file, data_dir, *bump_revision, &OMITTED_FROM_SNAPSHOTS, &Options::default())?;
     Ok(format!(

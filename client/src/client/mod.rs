@@ -5,6 +5,7 @@
 mod credentials;
 mod identity_file;
 mod lines;
+mod local_server;
 pub mod token;
 
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 use kube::{Client, Config};
 use tower::timeout::Timeout;
-use tower::util::MapFuture;
+use tower::util::{AndThen, MapFuture};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 pub use credentials::without_password;
@@ -191,9 +192,13 @@ fn over_tcp(config: &Config, lines: &Lines, token: &token::TokenLayer) -> kube::
     connector.set_connect_timeout(Some(CONNECT));
     connector.set_keepalive(Some(SILENCE / 2));
     connector.set_tcp_user_timeout(Some(SILENCE));
-    // A file that the user names is read, so that an invalid one is reported.
-    if config.cluster_url.scheme_str() == Some("http") && config.root_cert_file.is_none() {
-        return over(config, lines, token, connector);
+    if config.cluster_url.scheme_str() == Some("http") {
+        // A file that the user names is read, so that an invalid one is reported.
+        if config.root_cert_file.is_some() {
+            config.rustls_client_config()?;
+        }
+        let checked = |connection| std::future::ready(local_server::check(connection));
+        return over(config, lines, token, MapFuture::new(AndThen::new(connector, checked), Box::pin));
     }
     let connector = match IdentityFile::of(&config.auth_info).filter(|_| config.tls_server_name.is_none()) {
         None => config.rustls_https_connector_with_connector(connector)?,

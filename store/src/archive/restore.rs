@@ -70,8 +70,7 @@ pub fn restore(
         }
         _ => {}
     }
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&new);
-    made.map_err(io("create a directory beside"))?;
+    create_new(&new).map_err(io("create a directory beside"))?;
     let store = match fill(reader, &new, bump, revision, &omitted, options) {
         Ok(store) => store,
         Err(error) => {
@@ -163,6 +162,12 @@ fn parent(dir: &Path) -> &Path {
     dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Creates a directory of this user, and its missing parents. Fails if it exists: another user may have created it.
+fn create_new(dir: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(parent(dir))?;
+    fs::DirBuilder::new().mode(0o700).create(dir)
+}
+
 /// The directory a store is built in: `a/b.restoring` for both `a/b/` and `a/b`.
 fn beside(dir: &Path) -> PathBuf {
     let mut name = dir.components().collect::<PathBuf>().into_os_string();
@@ -175,6 +180,15 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    #[test]
+    fn directory_that_exists_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let new = dir.path().join("a/b.restoring");
+        create_new(&new).unwrap();
+        assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(create_new(&new).unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    }
 
     #[test]
     fn mount_points_are_recognized() {

@@ -91,10 +91,8 @@ fn refuse_foreign(paths: &StorePaths<'_>, files: &dyn Files) -> Result<(), OpenE
         return Ok(());
     }
     let are = foreign.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
-    let why = if foreign.iter().any(|name| name == high_water::NAME || name == loss_record::NAME) {
-        format!("there was a store here, of which only {are} is left; {RESTORE}")
-    } else {
-        format!("it is no store of orlop, and it is not empty ({are}); choose an empty directory")
-    };
-    Err(paths.damaged(why))
+    if foreign.iter().any(|name| name == high_water::NAME || name == loss_record::NAME) {
+        return Err(paths.damaged(format!("there was a store here, of which only {are} is left; {RESTORE}")));
+    }
+    Err(OpenError::Foreign { path: paths.root.to_owned(), files: are })
 }

@@ -71,7 +71,7 @@ impl Made {
 
     fn refused(&self, name: &str) -> String {
         match Embedded::<Sum>::open(self.path(), small()) {
-            Err(error @ OpenError::Damaged { .. }) => error.to_string(),
+            Err(error @ (OpenError::Damaged { .. } | OpenError::Foreign { .. })) => error.to_string(),
             Err(error) => panic!("{name}: {error:?}"),
             Ok(_) => panic!("{name}: was opened"),
         }

@@ -216,7 +216,7 @@ async fn check_reports_the_holder_and_directories_without_a_store() {
     fs::write(foreign.path().join("x"), b"x").unwrap();
     let report = check(foreign.path(), &CheckOptions::default());
     assert!(
-        matches!(&report.verdict, CheckOutcome::Refused(why) if why.contains("no store of orlop")),
+        matches!(&report.verdict, CheckOutcome::Refused(why) if why.contains("not a data directory of orlop")),
         "{report}"
     );
 }

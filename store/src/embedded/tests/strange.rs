@@ -33,7 +33,7 @@ fn foreign_directories_are_refused_and_left_unchanged() {
             fs::write(path, b"something").unwrap();
         }
         let refusal = refused(dir.path(), small()).to_string();
-        assert!(refusal.contains("choose an empty directory"), "{name}: {refusal}");
+        assert!(refusal.contains("is not a data directory of orlop"), "{name}: {refusal}");
         for file in files {
             assert_eq!(fs::read(dir.path().join(file)).unwrap(), b"something", "{name}: {file}");
         }

@@ -1,0 +1,113 @@
+//! Plain HTTP on this machine: a client sends nothing to a server of another user.
+//!
+//! Every user of a machine can listen on a free port, for example while the API server restarts. TLS proves the identity of a server;
+//! without TLS, the kernel reports the user of its process.
+
+use std::net::SocketAddr;
+use std::sync::Once;
+
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower::BoxError;
+
+use crate::peer_user::{ServerUser, server_user};
+
+const ROOT: u32 = 0;
+
+/// Why the client does not use a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum LocalServerError {
+    /// Another user could answer in place of the API server.
+    #[error(
+        "the server at {address} belongs to user {user}, not to root or to your own user; use https or a kubeconfig (the server writes \
+         one if you start it with --tls-san localhost)"
+    )]
+    OtherUser { address: SocketAddr, user: u32 },
+    /// The user has no ID in the user namespace of this process.
+    #[error(
+        "the user of the server at {address} has no ID in the user namespace of this process; use https or a kubeconfig (the server \
+         writes one if you start it with --tls-san localhost)"
+    )]
+    Unmapped { address: SocketAddr },
+    #[error("the server at {address} closed the connection")]
+    Closed { address: SocketAddr },
+}
+
+/// Returns the connection unless its server belongs to another user of this machine.
+pub(super) fn check(connection: TokioIo<TcpStream>) -> Result<TokioIo<TcpStream>, BoxError> {
+    let stream = connection.inner();
+    let address = stream.peer_addr()?;
+    match server_user(address, stream.local_addr()?) {
+        Ok(None) => {}
+        Ok(Some(user)) => judge(user, rustix::process::geteuid().as_raw(), address)?,
+        Err(error) => warn_once(&error),
+    }
+    Ok(connection)
+}
+
+/// Whether a process of the user `own` may send requests to the server. Pure.
+fn judge(user: ServerUser, own: u32, address: SocketAddr) -> Result<(), LocalServerError> {
+    match user {
+        ServerUser::Known(user) if user == own || user == ROOT => Ok(()),
+        ServerUser::Known(user) => Err(LocalServerError::OtherUser { address, user }),
+        ServerUser::Unmapped => Err(LocalServerError::Unmapped { address }),
+        ServerUser::Closed => Err(LocalServerError::Closed { address }),
+    }
+}
+
+fn warn_once(error: &std::io::Error) {
+    static WARNED: Once = Once::new();
+    WARNED.call_once(|| {
+        tracing::warn!(
+            "the user of the server cannot be determined, so another user of this machine could answer in its place: {error}; use https, \
+             or allow AF_NETLINK (RestrictAddressFamilies= of systemd)"
+        );
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::io::Read as _;
+
+    use super::*;
+    use crate::client::{Endpoint, connect, message_of};
+
+    #[tokio::test]
+    async fn server_of_another_user_receives_nothing() {
+        if !orlop_test_support::privileges::has_root("a server of another user") {
+            return;
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        std::os::unix::fs::fchown(&listener, Some(65_533), None).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let token = Some("hush".to_owned());
+        let endpoint = Endpoint::Url { url, token, ca_file: None, insecure: false };
+        let client = connect(endpoint).await.unwrap();
+        let error = message_of(&client.apiserver_version().await.unwrap_err());
+        assert!(error.contains("belongs to user 65533, not to root or to your own user"), "{error}");
+        assert!(!error.contains("hush"), "{error}");
+        let mut received = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+        assert_eq!(received, b"");
+    }
+
+    #[test]
+    fn only_servers_of_root_and_of_the_own_user_are_used() {
+        let address = "127.0.0.1:8080".parse().unwrap();
+        let other = Err(LocalServerError::OtherUser { address, user: 1001 });
+        for (case, user, own, want) in [
+            ("1 root", ServerUser::Known(0), 1000, Ok(())),
+            ("2 the own user", ServerUser::Known(1000), 1000, Ok(())),
+            ("3 another user", ServerUser::Known(1001), 1000, other),
+            ("4 another user, for root", ServerUser::Known(1001), 0, other),
+            ("5 no ID", ServerUser::Unmapped, 0, Err(LocalServerError::Unmapped { address })),
+            ("6 closed", ServerUser::Closed, 0, Err(LocalServerError::Closed { address })),
+        ] {
+            assert_eq!(judge(user, own, address), want, "{case}");
+        }
+        let text = other.unwrap_err().to_string();
+        assert!(text.starts_with("the server at 127.0.0.1:8080 belongs to user 1001, not to root"), "{text}");
+    }
+}
