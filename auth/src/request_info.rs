@@ -50,6 +50,8 @@ pub struct ResourceTarget {
 
 /// The API group of orlop.
 const OWN_GROUP: &str = "orlop.dev";
+/// The version of that group.
+const OWN_VERSION: &str = "v1";
 /// Maximum length of a selector that authorizers read, bytes. Each term needs memory as long as the request is recorded.
 const SELECTOR_MAX: usize = 4096;
 /// Subresources of a namespace; any other segment behind its name is a resource in it.
@@ -78,7 +80,9 @@ impl RequestInfo {
         let RequestTarget::Resource(at) = &self.target else { return false };
         matches!(&*self.verb, "watch" | "proxy")
             || SUBRESOURCES.contains(&at.subresource.as_str())
-            || (at.group == OWN_GROUP && at.resource == "stream" && at.name.is_empty())
+            || ((at.group.as_str(), at.version.as_str()) == (OWN_GROUP, OWN_VERSION)
+                && at.resource == "stream"
+                && at.name.is_empty())
     }
 
     fn of_resource(method: &Method, path: &str, query: &Query) -> Option<Self> {
@@ -94,7 +98,7 @@ impl RequestInfo {
         };
         let (namespace, rest) = match rest {
             // Explanations and safe verbs of a namespace are its subresources.
-            ["namespaces", _, _] if group == OWN_GROUP => ("", rest),
+            ["namespaces", _, _] if (group, version) == (OWN_GROUP, OWN_VERSION) => ("", rest),
             ["namespaces", namespace, rest @ ..]
                 if rest.first().is_some_and(|part| !NAMESPACE_SUBRESOURCES.contains(part)) =>
             {
@@ -217,6 +221,7 @@ mod tests {
             ("GET", "/api/v1/secrets?fieldSelector=metadata.name%3Da/b", "list ||secrets||"),
             ("GET", "/apis/orlop.dev/v1/namespaces/n/why", "get orlop.dev||namespaces|why|n"),
             ("POST", "/apis/orlop.dev/v1/namespaces/n/pods/p/undelete", "create orlop.dev|n|pods|undelete|p"),
+            ("GET", "/apis/orlop.dev/v2/namespaces/n/why", "list orlop.dev|n|why||"),
             ("GET", "/", "get path /"),
             ("GET", "/api", "get path /api"),
             ("GET", "/api/v1", "get path /api/v1"),

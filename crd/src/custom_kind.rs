@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::columns::{Columns, simple_path};
-use crate::definition::{MAX_NAMES, condition, is_established};
+use crate::definition::{MAX_NAMES, can_be_served, condition, is_established, prefix};
 use crate::names::{intern, intern_list};
 use crate::schema::Schema;
 use crate::{default, prune, rules, validate};
@@ -82,12 +82,12 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Compiles a stored definition; `None` when its names are not accepted.
+    /// Compiles a stored definition; `None` if its names are not accepted, or are those of a built-in kind.
     pub fn of(object: &Object) -> Option<Self> {
         if !is_established(object) {
             return None;
         }
-        let group = intern(object.str_at(&["spec", "group"]));
+        let group = object.str_at(&["spec", "group"]);
         let accepted = object.at(&["status", "acceptedNames"])?;
         let text = |name: &str| accepted[name].as_str().unwrap_or_default();
         let list = |name: &str| -> &'static [&'static str] {
@@ -99,6 +99,10 @@ impl Definition {
         if text("plural").is_empty() || ["plural", "singular", "kind"].into_iter().any(is_long) {
             return None;
         }
+        if !can_be_served(object, group, text("plural")) {
+            return None;
+        }
+        let group = intern(group);
         let plural = intern(text("plural"));
         let mut reversed: Vec<&str> = group.split('.').collect();
         reversed.reverse();
@@ -128,7 +132,7 @@ impl Definition {
                 "Cluster" => Scope::Cluster,
                 _ => Scope::Namespaced,
             },
-            prefix: intern(&format!("/registry/{group}/{plural}/")),
+            prefix: intern(&prefix(group, plural)),
             list_kind: text("listKind").to_owned(),
             versions: Some(versions.collect()).filter(|versions: &Vec<Version>| !versions.is_empty())?,
         };

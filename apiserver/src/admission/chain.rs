@@ -16,7 +16,7 @@ use super::priority::Priority;
 use super::request::{Lookup, Request};
 use super::resource_quota::{QUOTA_PLUGIN, ResourceQuota};
 use super::runtime_class::RuntimeClass;
-use super::service_account::{self, SERVICE_ACCOUNT, ServiceAccount};
+use super::service_account::{SERVICE_ACCOUNT, ServiceAccount};
 use super::taint_nodes_by_condition::TaintNodesByCondition;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
@@ -25,7 +25,8 @@ use orlop_api::status::ApiError;
 const PLUGINS: &[&dyn Plugin] = &[
     &NamespaceLifecycle,
     &LimitRanger,
-    &ServiceAccount { always: false },
+    // Each chain has its own.
+    &Configured(SERVICE_ACCOUNT),
     &NodeRestriction,
     &TaintNodesByCondition,
     &PodSecurity,
@@ -87,8 +88,8 @@ pub enum PluginError {
 /// The enabled plugins.
 pub struct Chain {
     plugins: Vec<&'static dyn Plugin>,
-    /// `ServiceAccount` is enabled by name, so it also applies before a controller has created the first account.
-    accounts_are_required: bool,
+    /// In the place of the plugin of its name. Enabled by name, it also applies before a controller has created the first account.
+    accounts: ServiceAccount,
 }
 
 impl Chain {
@@ -114,18 +115,21 @@ impl Chain {
             !is_named(disabled) && (is_named(enabled) || !OFF_BY_DEFAULT.contains(&name))
         };
         let always = enabled.iter().any(|name| name == SERVICE_ACCOUNT);
-        let configured = |plugin: &&'static dyn Plugin| match plugin.name() {
-            SERVICE_ACCOUNT if always => &ServiceAccount { always: true } as &'static dyn Plugin,
+        let plugins = PLUGINS.iter().filter(is_on).copied().collect();
+        Ok(Chain { plugins, accounts: ServiceAccount::new(always) })
+    }
+
+    /// The enabled plugins, in order.
+    fn plugins(&self) -> impl Iterator<Item = &dyn Plugin> {
+        self.plugins.iter().map(|plugin| match plugin.name() {
+            SERVICE_ACCOUNT => &self.accounts as &dyn Plugin,
             _ => *plugin,
-        };
-        let plugins = PLUGINS.iter().filter(is_on).map(configured).collect();
-        Ok(Chain { plugins, accounts_are_required: always })
+        })
     }
 
     /// Whether a new pod should wait for the account `default` of its namespace.
     pub(crate) fn awaits_default_account(&self, pod: &Object, namespace: &str, lookup: &dyn Lookup) -> bool {
-        self.has(SERVICE_ACCOUNT)
-            && service_account::awaits_default_account(pod, namespace, self.accounts_are_required, lookup)
+        self.has(SERVICE_ACCOUNT) && self.accounts.awaits_default_account(pod, namespace, lookup)
     }
 
     /// The names of the enabled plugins, in order.
@@ -154,7 +158,7 @@ impl Chain {
     ///
     /// The error of the first plugin that rejects the write.
     pub fn mutate(&self, request: &mut Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
-        self.plugins.iter().try_for_each(|plugin| plugin.mutate(request, lookup))
+        self.plugins().try_for_each(|plugin| plugin.mutate(request, lookup))
     }
 
     /// Runs after validation, also for deletes. Plugins can only reject. [`Chain::validate_last`] runs the rest, after the
@@ -166,7 +170,7 @@ impl Chain {
     /// admission reads.
     pub fn validate(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
         collections::check(request, lookup)?;
-        let mut first = self.plugins.iter().filter(|plugin| plugin.name() != QUOTA_PLUGIN);
+        let mut first = self.plugins().filter(|plugin| plugin.name() != QUOTA_PLUGIN);
         first.try_for_each(|plugin| plugin.validate(request, lookup))
     }
 
@@ -176,7 +180,7 @@ impl Chain {
     ///
     /// The error of the first plugin that rejects the write.
     pub fn validate_last(&self, request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError> {
-        let mut last = self.plugins.iter().filter(|plugin| plugin.name() == QUOTA_PLUGIN);
+        let mut last = self.plugins().filter(|plugin| plugin.name() == QUOTA_PLUGIN);
         last.try_for_each(|plugin| plugin.validate(request, lookup))
     }
 }

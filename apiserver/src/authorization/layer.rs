@@ -277,6 +277,18 @@ fn report_missing_right(user: &UserInfo, reason: &str, error: &ApiError) {
     );
 }
 
+/// A hint for a path such as `namespaces/NAMESPACE/stream`, which is the subresource `stream` of a namespace and does not exist.
+fn whole_cluster(at: &ResourceTarget) -> String {
+    let is_stream = matches!(at.subresource.as_str(), "stream" | "timeline" | "capture" | "revisions");
+    if (at.group.as_str(), at.resource.as_str()) != ("orlop.dev", "namespaces") || !is_stream {
+        return String::new();
+    }
+    format!(
+        "; streams, timelines, captures and revisions include all namespaces: use /apis/orlop.dev/v1/{}",
+        at.subresource
+    )
+}
+
 /// 403 with upstream's text (apiserver `pkg/endpoints/handlers/responsewriters/errors.go`).
 pub(crate) fn forbidden(user: &UserInfo, request: &RequestInfo, reason: &str) -> ApiError {
     let (user, verb) = (&user.username, &request.verb);
@@ -298,6 +310,7 @@ pub(crate) fn forbidden(user: &UserInfo, request: &RequestInfo, reason: &str) ->
                 "User {user:?} cannot {verb} resource {resource:?} in API group {:?} {place}{reason}",
                 at.group
             );
+            let why = why + &whole_cluster(at);
             ApiError::forbidden_resource(&at.group, &at.resource, &at.name, &why)
         }
     }

@@ -7,6 +7,7 @@ pub mod config_file;
 pub(crate) mod escalation;
 mod layer;
 pub mod options;
+pub(crate) mod parameters;
 mod stored_graph;
 mod stored_rbac;
 mod webhook;

@@ -30,6 +30,7 @@ use crate::limits::unread::UnreadResponse;
 use crate::projection::Projection;
 use crate::registry::KindRef;
 use crate::state::Inner;
+use crate::verbs::watch::account::{IsAlive, is_alive, usual_timeout};
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
@@ -45,8 +46,8 @@ const PIECE: usize = 64 * 1024;
 /// The end of a stream.
 #[derive(Clone, Copy)]
 pub(super) enum End {
-    /// The stream does not end.
-    Never,
+    /// The stream follows changes until its time limit, or until its account is deleted.
+    Limit,
     /// After the initial state.
     StreamState,
     /// After the writes of this revision.
@@ -109,7 +110,7 @@ async fn bounds(server: &Inner, query: &Query) -> Result<Bounds, ApiError> {
             check_end(start, until)?;
             End::At(until)
         }
-        None if super::live::follows(query) => End::Never,
+        None if super::live::follows(query) => End::Limit,
         None if from.is_some() => End::At(head.max(start)),
         None => End::StreamState,
     };
@@ -207,6 +208,10 @@ pub(super) struct Running {
     /// Completes when the server shuts down.
     closing: Pin<Box<WaitForCancellationFutureOwned>>,
     alarm: Pin<Box<Sleep>>,
+    /// When a stream that follows changes ends.
+    limit: Instant,
+    /// For a service account: the stream ends after the account is deleted, or after the key of its token is no longer accepted.
+    account: Option<IsAlive>,
     /// The part that the client has not read.
     unread: UnreadResponse,
 }
@@ -228,6 +233,8 @@ impl Running {
             state,
             closing: Box::pin(server.closing.clone().cancelled_owned()),
             alarm: Box::pin(sleep_until(Instant::now() + PROGRESS_EVERY)),
+            limit: Instant::now() + usual_timeout(server),
+            account: is_alive(server, rights.user, rights.token_key.clone()),
             unread: server.limits.unread.of(connection),
         }
     }
@@ -238,7 +245,7 @@ impl Running {
         let bounds = Bounds {
             state: false,
             at: server.store.head().revision(),
-            end: End::Never,
+            end: End::Limit,
             managed_fields: false,
         };
         Running::new(
@@ -254,7 +261,7 @@ impl Running {
         let mut header = Vec::new();
         let until = match self.bounds.end {
             End::At(until) => Some(until),
-            End::Never | End::StreamState => None,
+            End::Limit | End::StreamState => None,
         };
         let oldest = self.server.store.oldest();
         lines::header(&mut header, self.bounds.at, oldest, now_ms(&self.server), until);
@@ -328,7 +335,7 @@ impl Running {
         match self.bounds.end {
             End::StreamState => StreamState::Ended,
             End::At(until) => StreamState::Reading { after: self.bounds.at, until },
-            End::Never => match self.server.store.watch(EVERYTHING, self.bounds.at) {
+            End::Limit => match self.server.store.watch(EVERYTHING, self.bounds.at) {
                 Ok(watcher) => StreamState::Following { watcher },
                 Err(error) => ended(error),
             },
@@ -376,7 +383,11 @@ impl Running {
             () = &mut self.closing => return StreamState::Ended,
             // Checked before the events: under constant load it would never be polled otherwise.
             () = &mut self.alarm => {
-                self.alarm.as_mut().reset(Instant::now() + PROGRESS_EVERY);
+                let now = Instant::now();
+                if now >= self.limit || self.account.as_ref().is_some_and(|is_alive| !is_alive()) {
+                    return StreamState::Ended;
+                }
+                self.alarm.as_mut().reset(now + PROGRESS_EVERY);
                 lines::progress(out, watcher.progress(), now_ms(&self.server));
                 return StreamState::Following { watcher };
             }

@@ -58,6 +58,40 @@ pub(crate) async fn create_object(
     create_tracked(request, object, options.dry_run, warnings).await
 }
 
+/// Checks that the server accepts new objects of the kind.
+///
+/// # Errors
+/// 405 if the definition of the kind is being deleted, 403 if there are too many objects of the kind.
+pub(crate) fn check_kind(request: &Request, name: &str) -> Result<(), ApiError> {
+    if request.kind().is_terminating() {
+        return Err(terminating_definition());
+    }
+    if request.names().plural == "customresourcedefinitions" {
+        check_count(request, name, MAX_DEFINITIONS)?;
+    }
+    Ok(())
+}
+
+/// Sets what only the server sets in a new object that has passed the mutating admission: policies and webhooks may have set it, too.
+/// The requester of a certificate is always the user of this request, also if a former object is restored.
+///
+/// # Errors
+/// 400 if the namespace is not that of the request.
+pub(crate) fn settle_new(request: &Request, object: &mut Object, uid: String) -> Result<(), ApiError> {
+    let kind = request.kind();
+    remove_server_metadata(object);
+    write::settle_namespace(request, object)?;
+    object.set(&["metadata", "uid"], uid);
+    object.set(&["metadata", "creationTimestamp"], show_time(request.now()));
+    write::first_generation(kind, object);
+    kind.prepare_create(object, request.now());
+    let user = &request.user;
+    let requester =
+        Requester { username: &user.username, uid: &user.uid, groups: &user.groups, extra: &user.extra };
+    kind.set_requester(object, &requester);
+    Ok(())
+}
+
 /// Removes the metadata that only the server sets.
 fn remove_server_metadata(object: &mut Object) {
     for name in
@@ -75,26 +109,11 @@ pub(crate) async fn create_tracked(
     warnings: &mut Vec<String>,
 ) -> Result<Written, ApiError> {
     let kind = request.kind();
-    if kind.is_terminating() {
-        return Err(terminating_definition());
-    }
-    if request.names().plural == "customresourcedefinitions" {
-        check_count(request, object.name(), MAX_DEFINITIONS)?;
-    }
+    check_kind(request, object.name())?;
     let given_version = object.str_at(&["metadata", "resourceVersion"]).to_owned();
     remove_server_metadata(&mut object);
     write::admit(request, Operation::Create, &mut object, None, warnings).await?;
-    // Policies and webhooks may have set them.
-    remove_server_metadata(&mut object);
-    write::settle_namespace(request, &mut object)?;
-    object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
-    object.set(&["metadata", "creationTimestamp"], show_time(request.now()));
-    write::first_generation(kind, &mut object);
-    kind.prepare_create(&mut object, request.now());
-    let user = &request.user;
-    let requester =
-        Requester { username: &user.username, uid: &user.uid, groups: &user.groups, extra: &user.extra };
-    kind.set_requester(&mut object, &requester);
+    settle_new(request, &mut object, uuid::Uuid::new_v4().to_string())?;
 
     let base = object.str_at(&["metadata", "generateName"]).to_owned();
     let generated = object.name().is_empty() && !base.is_empty();

@@ -9,9 +9,11 @@ use orlop_api::validate::{FieldErrors, Path};
 use serde_json::{Value, json};
 
 mod name;
+mod reserved;
 mod version;
 
 pub(crate) use name::MAX_NAMES;
+pub(crate) use reserved::{can_be_served, prefix};
 
 /// Upstream's message about names of groups.
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
@@ -93,6 +95,10 @@ pub(crate) fn validate(object: &Object, old: Option<&Object>, errors: &mut Field
         errors.invalid(&spec.child("group"), group, SUBDOMAIN);
     } else if !group.contains('.') {
         errors.invalid(&spec.child("group"), group, "should be a domain with at least one dot");
+    }
+    // Both are immutable, and the finalizers of definitions that exist must stay removable.
+    if old.is_none() {
+        reserved::validate(group, plural, &spec, errors);
     }
     match object.str_at(&["spec", "scope"]) {
         "" => errors.required(&spec.child("scope"), ""),

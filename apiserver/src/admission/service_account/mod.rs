@@ -6,6 +6,8 @@
 mod secrets;
 mod token_volume;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_auth::node::{MIRROR_POD, secret_names};
@@ -27,6 +29,9 @@ pub(super) struct ServiceAccount {
     /// namespace `default`, and not to pods whose namespace has no account `default`: the controller may be stopped, and the plugin
     /// would reject these pods.
     pub(super) always: bool,
+    /// Whether it has seen that account. From then on it applies until the process ends: otherwise a user could disable it by deleting
+    /// the account.
+    has_seen_controller: AtomicBool,
 }
 
 impl Plugin for ServiceAccount {
@@ -71,30 +76,36 @@ impl Plugin for ServiceAccount {
 }
 
 impl ServiceAccount {
+    pub(super) fn new(always: bool) -> Self {
+        ServiceAccount { always, has_seen_controller: AtomicBool::new(false) }
+    }
+
+    /// Whether the controller of service accounts has run.
+    fn has_controller(&self, lookup: &dyn Lookup) -> bool {
+        if self.has_seen_controller.load(Ordering::Relaxed) {
+            return true;
+        }
+        let has = account(lookup, "default", DEFAULT_ACCOUNT).is_ok();
+        if has {
+            self.has_seen_controller.store(true, Ordering::Relaxed);
+        }
+        has
+    }
+
+    /// Whether a new pod waits for the default account, because that account is missing. The controller creates it when it sees the new
+    /// namespace.
+    pub(super) fn awaits_default_account(&self, pod: &Object, namespace: &str, lookup: &dyn Lookup) -> bool {
+        !is_mirror_pod(pod)
+            && matches!(account_name(pod), "" | DEFAULT_ACCOUNT)
+            && (self.always || self.has_controller(lookup))
+            && account(lookup, namespace, DEFAULT_ACCOUNT).is_err()
+    }
+
     /// Whether the plugin applies to the pod of a request; see [`ServiceAccount::always`].
     fn applies(&self, request: &Request<'_>, lookup: &dyn Lookup) -> bool {
-        let awaits = |pod| awaits_default_account(pod, request.namespace, self.always, lookup);
-        self.always || (has_controller(lookup) && !request.object.as_deref().is_some_and(awaits))
+        let awaits = |pod| self.awaits_default_account(pod, request.namespace, lookup);
+        self.always || (self.has_controller(lookup) && !request.object.as_deref().is_some_and(awaits))
     }
-}
-
-/// Whether the controller of service accounts has run.
-fn has_controller(lookup: &dyn Lookup) -> bool {
-    account(lookup, "default", DEFAULT_ACCOUNT).is_ok()
-}
-
-/// The account that a new pod waits for: the default account, if it is missing. The controller creates it when it sees the new
-/// namespace.
-pub(crate) fn awaits_default_account(
-    pod: &Object,
-    namespace: &str,
-    always: bool,
-    lookup: &dyn Lookup,
-) -> bool {
-    !is_mirror_pod(pod)
-        && matches!(account_name(pod), "" | DEFAULT_ACCOUNT)
-        && (always || has_controller(lookup))
-        && account(lookup, namespace, DEFAULT_ACCOUNT).is_err()
 }
 
 fn is_mirror_pod(pod: &Object) -> bool {

@@ -5,8 +5,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::admission::testing::{Facts, Write};
 
-const STRICT: ServiceAccount = ServiceAccount { always: true };
-const WITH_CONTROLLER: ServiceAccount = ServiceAccount { always: false };
+fn strict() -> ServiceAccount {
+    ServiceAccount::new(true)
+}
+
+fn with_controller() -> ServiceAccount {
+    ServiceAccount::new(false)
+}
 
 fn account(namespace: &str, name: &str, more: Value) -> (&'static str, Value) {
     let mut account = json!({"metadata": {"name": name, "namespace": namespace}});
@@ -47,7 +52,7 @@ fn items<'v>(value: &'v mut Value, list: &str) -> impl Iterator<Item = &'v mut V
 
 /// The spec after the plugin, with the generated part of the volume's name cut off.
 fn admitted(spec: Value) -> Value {
-    let pod = pod(spec).mutate(&STRICT, &facts()).expect("admitted");
+    let pod = pod(spec).mutate(&strict(), &facts()).expect("admitted");
     let mut spec = pod["spec"].clone();
     let cut = |name: &mut Value| {
         if let Some((prefix, suffix)) = name.as_str().and_then(|name| name.rsplit_once('-')) {
@@ -109,8 +114,8 @@ fn mounts_of_containers_are_respected() {
 #[test]
 fn second_run_reuses_the_volume() {
     let mut write = pod(json!({"containers": [{"name": "c"}]}));
-    let first = write.mutate(&STRICT, &facts()).expect("admitted");
-    let second = write.mutate(&STRICT, &facts()).expect("admitted");
+    let first = write.mutate(&strict(), &facts()).expect("admitted");
+    let second = write.mutate(&strict(), &facts()).expect("admitted");
     assert_eq!(first, second);
 }
 
@@ -141,7 +146,8 @@ fn pull_secrets_of_the_account_are_the_default() {
 
 #[test]
 fn unknown_accounts_are_rejected() {
-    let error = pod(json!({"serviceAccountName": "nosuch"})).mutate(&STRICT, &facts()).expect_err("unknown");
+    let error =
+        pod(json!({"serviceAccountName": "nosuch"})).mutate(&strict(), &facts()).expect_err("unknown");
     assert_eq!(
         (error.code, error.message.as_str()),
         (
@@ -149,38 +155,49 @@ fn unknown_accounts_are_rejected() {
             "pods \"p\" is forbidden: error looking up service account ns/nosuch: serviceaccount \"nosuch\" not found"
         )
     );
-    let error = pod(json!({})).validate(&STRICT, &facts()).expect_err("a policy removed the name");
+    let error = pod(json!({})).validate(&strict(), &facts()).expect_err("a policy removed the name");
     assert_eq!(error.message, "pods \"p\" is forbidden: no service account specified for pod ns/p");
 }
 
 #[test]
 fn without_the_controller_pods_need_no_account() {
     let spec = json!({"serviceAccountName": "nosuch", "containers": [{"name": "c"}]});
-    let same = pod(spec.clone()).mutate(&WITH_CONTROLLER, &facts()).expect("does not apply");
+    let same = pod(spec.clone()).mutate(&with_controller(), &facts()).expect("does not apply");
     assert_eq!(same["spec"], spec);
-    pod(json!({})).validate(&WITH_CONTROLLER, &facts()).expect("does not apply");
+    pod(json!({})).validate(&with_controller(), &facts()).expect("does not apply");
     let with = Facts::new(&[account("default", "default", json!({}))]);
-    pod(spec).mutate(&WITH_CONTROLLER, &with).expect_err("the controller runs");
+    pod(spec).mutate(&with_controller(), &with).expect_err("the controller runs");
 }
 
 #[test]
 fn while_the_controller_is_stopped_pods_of_new_namespaces_need_no_account() {
     let with = Facts::new(&[account("default", "default", json!({}))]);
     for spec in [json!({}), json!({"serviceAccountName": "default"})] {
-        let same = pod(spec.clone()).mutate(&WITH_CONTROLLER, &with).expect("does not apply");
+        let same = pod(spec.clone()).mutate(&with_controller(), &with).expect("does not apply");
         assert_eq!(same["spec"], spec);
-        pod(spec.clone()).validate(&WITH_CONTROLLER, &with).expect("does not apply");
-        pod(spec).mutate(&STRICT, &with).expect_err("the controller is part of the process");
+        pod(spec.clone()).validate(&with_controller(), &with).expect("does not apply");
+        pod(spec).mutate(&strict(), &with).expect_err("the controller is part of the process");
     }
     let mirror = json!({"metadata": {"name": "p", "annotations": {MIRROR_POD: "h"}}, "spec": {"serviceAccountName": "default"}});
-    let mirror = Write::create("pods", mirror).in_namespace("ns").mutate(&WITH_CONTROLLER, &with);
+    let mirror = Write::create("pods", mirror).in_namespace("ns").mutate(&with_controller(), &with);
     mirror.expect_err("mirror pods are always checked");
+}
+
+/// Otherwise a user could disable the plugin by deleting the account.
+#[test]
+fn plugin_that_has_seen_the_controller_applies_until_the_process_ends() {
+    let plugin = with_controller();
+    let unknown = || pod(json!({"serviceAccountName": "nosuch"}));
+    unknown().mutate(&plugin, &facts()).expect("does not apply yet");
+    let with = Facts::new(&[account("default", "default", json!({}))]);
+    unknown().mutate(&plugin, &with).expect_err("the controller runs");
+    unknown().mutate(&plugin, &facts()).expect_err("the account default/default is deleted");
 }
 
 #[test]
 fn default_account_is_awaited_if_it_is_missing() {
     let waits = |pod: Value, always: bool, facts: &Facts| {
-        awaits_default_account(&Object::from_value(pod), "ns", always, facts)
+        ServiceAccount::new(always).awaits_default_account(&Object::from_value(pod), "ns", facts)
     };
     let unnamed = json!({"spec": {}});
     assert!(waits(unnamed.clone(), true, &Facts::none()));
@@ -207,7 +224,7 @@ fn mirror_pods_refer_to_no_accounts_and_secrets() {
         ),
     ] {
         let pod = json!({"metadata": {"name": "p", "annotations": {MIRROR_POD: "h"}}, "spec": spec});
-        let result = Write::create("pods", pod.clone()).in_namespace("ns").mutate(&STRICT, &facts());
+        let result = Write::create("pods", pod.clone()).in_namespace("ns").mutate(&strict(), &facts());
         match want {
             None => assert_eq!(result.expect("admitted"), pod, "unchanged"),
             Some(want) => {
@@ -247,7 +264,7 @@ fn account_can_limit_the_secrets_of_its_pods() {
     ] {
         let mut spec = spec;
         spec["serviceAccountName"] = "strict".into();
-        let result = pod(spec.clone()).mutate(&STRICT, &facts());
+        let result = pod(spec.clone()).mutate(&strict(), &facts());
         let got = result.err().map(|error| error.message.replace("pods \"p\" is forbidden: ", ""));
         assert_eq!(got.unwrap_or_default(), want, "{spec}");
     }
@@ -255,7 +272,7 @@ fn account_can_limit_the_secrets_of_its_pods() {
     let mut new = old.clone();
     new["spec"]["ephemeralContainers"] = json!([{"name": "e", "env": env("other")}]);
     let mut write = Write::update("pods", old, new).in_namespace("ns").to("ephemeralcontainers");
-    let error = write.validate(&STRICT, &facts()).expect_err("not mountable");
+    let error = write.validate(&strict(), &facts()).expect_err("not mountable");
     assert!(
         error
             .message

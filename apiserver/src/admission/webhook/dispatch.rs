@@ -288,11 +288,12 @@ fn patch(
     Ok(Some(changed))
 }
 
-/// The name of the first of some webhooks that matches a request and would have to be called.
+/// The name of the first of some webhooks that matches a request and would be called, whatever its failure policy is: a webhook
+/// with `Ignore` that works can reject the request.
 ///
 /// # Errors
 /// Those of the match conditions.
-pub(crate) fn matching_fail_closed<'w>(
+pub(crate) fn first_matching<'w>(
     webhooks: impl Iterator<Item = &'w Arc<Webhook>>,
     request: &Attributes<'_>,
     object: Option<&Object>,
@@ -300,7 +301,7 @@ pub(crate) fn matching_fail_closed<'w>(
     cluster: &dyn Resolves,
 ) -> Result<Option<String>, ApiError> {
     for webhook in webhooks {
-        if webhook.fails && matched(webhook, request, object, old, cluster)?.is_some() {
+        if matched(webhook, request, object, old, cluster)?.is_some() {
             return Ok(Some(webhook.name.clone()));
         }
     }

@@ -12,4 +12,4 @@ mod review;
 
 pub(crate) use client::WebhookClient;
 pub(crate) use configured::{StoredWebhooks, WebhookIndex, WebhookService};
-pub(crate) use dispatch::{MutatingWebhooks, Resolves, matching_fail_closed, validate};
+pub(crate) use dispatch::{MutatingWebhooks, Resolves, first_matching, validate};

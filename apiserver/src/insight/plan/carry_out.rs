@@ -25,6 +25,7 @@ use crate::projection::Projection;
 use crate::registry::StatusSubresource;
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
+use crate::verbs::create;
 use crate::verbs::quota_commit;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, Part};
@@ -205,7 +206,7 @@ impl On<'_> {
     ) -> Result<Object, ApiError> {
         let kind = self.step.kind();
         let request = self.request("");
-        let now = request.now();
+        create::check_kind(&request, &self.target.name)?;
         let mut object = self.step.after.clone();
         let uid = match object.uid() {
             "" => uuid::Uuid::new_v4().to_string(),
@@ -214,10 +215,12 @@ impl On<'_> {
         kind.defaults(&mut object);
         write::track(&request, MANAGER, None, &mut object);
         write::admit_without_calls(&request, Operation::Create, &mut object, None)?;
-        object.set(&["metadata", "uid"], uid);
-        object.set(&["metadata", "creationTimestamp"], show_time(now));
-        write::first_generation(kind, &mut object);
-        kind.prepare_create(&mut object, now);
+        create::settle_new(&request, &mut object, uid)?;
+        if object.name() != self.target.name {
+            return Err(ApiError::bad_request(
+                "admission changed the name of the object, which a plan does not support",
+            ));
+        }
         write::validate_new(kind, &object, Some(&request))?;
         write::admit_validated_without_calls(&request, Operation::Create, &mut object, None)?;
         // For volumes and claims the phase is part of the binding; other kinds compute their status again.

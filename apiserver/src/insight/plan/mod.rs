@@ -31,7 +31,7 @@ use serde_json::Value;
 use self::carry_out::Ready;
 use self::cluster_view::{ClusterView, Read, object_of};
 use self::model::{Plan, PlanOptions, PlanRefusal, conflict};
-use self::past::Version;
+use self::past::{Dependent, Version};
 use self::stoppable::Stop;
 use crate::authorization;
 use crate::dispatch;
@@ -74,6 +74,34 @@ impl PlanUser<'_> {
 const DETAILS_NEED: &str = "details need the right to list pods, persistentvolumeclaims, events and resourcequotas, and \
                             persistentvolumes, nodes and the kinds of storage.k8s.io";
 
+/// How many former dependents a plan names.
+const NAMED_DEPENDENTS: usize = 5;
+/// For how many former dependents the server decides whether the user may read them.
+const MOST_DECISIONS: usize = 100;
+
+/// The former dependents of an object.
+#[derive(Clone, Debug, Default)]
+struct Dependents {
+    /// How many there were.
+    count: usize,
+    /// Some of those that the user may read, as `RESOURCE NAMESPACE/NAME`.
+    names: Vec<String>,
+}
+
+impl Dependents {
+    /// Names only objects that the user may read.
+    async fn of(server: &Inner, user: &UserInfo, found: &[Dependent]) -> Self {
+        let mut names = Vec::new();
+        for one in found.iter().take(MOST_DECISIONS) {
+            let right = authorization::right("get", one.kind.names(), &one.namespace, &one.name);
+            if names.len() < NAMED_DEPENDENTS && server.authorizer.decide(user, &right).await.allowed {
+                names.push(one.text());
+            }
+        }
+        Dependents { count: found.len(), names }
+    }
+}
+
 /// How often a plan is made again after a concurrent write to an object that it depends on.
 const ATTEMPTS: usize = 16;
 
@@ -85,7 +113,7 @@ struct PlanContext {
     /// The oldest known revision.
     oldest: u64,
     /// The dependents that were deleted with the object.
-    dependents: Vec<String>,
+    dependents: Dependents,
     /// The uid for an object to be created.
     uid: String,
 }
@@ -111,11 +139,11 @@ pub(crate) async fn perform(
     let options = Arc::new(options);
     for _ in 0..ATTEMPTS {
         let snapshot = server.store.head();
-        let known = Arc::new(know(server, target, verb, &options, &snapshot).await?);
+        let known = Arc::new(know(server, by.user, target, verb, &options, &snapshot).await?);
         let made = make_apart(&snapshot, target, verb, &options, &known).await?;
         let (plan, read) = made.map_err(|refusal| by.refuse(refusal, target))?;
         if let Some(seen) = seen.map(Revision).filter(|seen| *seen != snapshot.revision()) {
-            still_as_seen(server, target, verb, &options, &known, (&plan, &read), seen).await?;
+            still_as_seen(server, by.user, target, verb, &options, &known, (&plan, &read), seen).await?;
         }
         let ready = carry_out::prepare(server, by.user, target, &snapshot, &plan, &read)?;
         let Ready { guards, writes, shown } = ready;
@@ -154,7 +182,7 @@ pub(crate) async fn impact(
         stoppable::run(move |stop| impact_now(&server, &user, &target, stop)).await?
     };
     let (plan, revision) = made?;
-    let plan = if with_related { plan } else { readable(server, user, target, plan).await };
+    let plan = readable(server, user, target, with_related, plan).await;
     Ok(carry_out::shown(&plan, revision, &[]))
 }
 
@@ -185,28 +213,45 @@ fn impact_now(
     Ok((plan, revision))
 }
 
-/// The part of a plan that a user may read. Texts can mention any object, so they are replaced.
-async fn readable(server: &Inner, user: &UserInfo, target: &ObjectTarget, plan: Plan) -> Plan {
+/// The part of a plan that a user may read. Texts can mention any object, so they are replaced if the user may not read all of them.
+async fn readable(
+    server: &Inner,
+    user: &UserInfo,
+    target: &ObjectTarget,
+    with_related: bool,
+    plan: Plan,
+) -> Plan {
     let all = plan.steps.len();
-    let mut steps = Vec::new();
-    for mut step in plan.steps {
+    let mut is_readable = Vec::with_capacity(all);
+    for step in &plan.steps {
         let place = step.target();
         let namespace = place.namespace.as_deref().unwrap_or_default();
         let right = authorization::right("get", place.kind.names(), namespace, &place.name);
-        if server.authorizer.decide(user, &right).await.allowed {
-            step.message.clear();
-            steps.push(step);
-        }
+        is_readable.push(server.authorizer.decide(user, &right).await.allowed);
     }
+    let hidden = is_readable.iter().filter(|is_readable| !**is_readable).count();
+    if with_related && hidden == 0 {
+        return plan;
+    }
+    let steps = plan.steps.into_iter().zip(is_readable).filter(|(_, is_readable)| *is_readable);
+    let steps = steps.map(|(mut step, _)| {
+        step.message.clear();
+        step
+    });
+    let steps = steps.collect();
     let names = target.kind.names();
-    let summary = match all - steps.len() {
+    let summary = match hidden {
         0 => format!("{} {} is deleted, with the listed objects", names.singular, target.name),
         hidden => format!(
             "{} {} is deleted, with the listed objects and {hidden} that you cannot read",
             names.singular, target.name
         ),
     };
-    Plan { summary, warnings: vec![DETAILS_NEED.to_owned()], steps, ..plan }
+    let warning = match with_related {
+        true => "details need the right to get all objects of the plan",
+        false => DETAILS_NEED,
+    };
+    Plan { summary, warnings: vec![warning.to_owned()], steps, ..plan }
 }
 
 /// Checks that the revision at which the user saw the plan leads to the same plan. Differences that do not change
@@ -216,6 +261,7 @@ async fn readable(server: &Inner, user: &UserInfo, target: &ObjectTarget, plan: 
 /// 409 that names the change; 410 if the revision is older than the oldest known one.
 async fn still_as_seen(
     server: &Inner,
+    user: &UserInfo,
     target: &ObjectTarget,
     verb: &str,
     options: &Arc<PlanOptions>,
@@ -225,7 +271,8 @@ async fn still_as_seen(
 ) -> Result<(), ApiError> {
     let then = server.store.at(seen, "/registry/").await.map_err(read_error)?;
     // Uses the past as of that revision, but the same uid for a new object.
-    let known = PlanContext { uid: known.uid.clone(), ..know(server, target, verb, options, &then).await? };
+    let known =
+        PlanContext { uid: known.uid.clone(), ..know(server, user, target, verb, options, &then).await? };
     let what = match make_apart(&then, target, verb, options, &Arc::new(known)).await? {
         Ok((before, _)) if before.is(plan) => return Ok(()),
         Ok((_, before)) => {
@@ -240,6 +287,7 @@ async fn still_as_seen(
 /// Reads the past as far as the verb needs it.
 async fn know(
     server: &Inner,
+    user: &UserInfo,
     target: &ObjectTarget,
     verb: &str,
     options: &PlanOptions,
@@ -254,7 +302,8 @@ async fn know(
             let at = options.at().map_err(|refusal| refusal.error(target))?;
             known.versions = past::last_version(server, &*target.kind, snapshot, &key, at).await?;
             if let Some(Version { deleted: Some(deleted), object, .. }) = known.versions.first() {
-                known.dependents = past::dependents(server, snapshot, object.uid(), *deleted).await?;
+                let found = past::dependents(server, snapshot, object.uid(), *deleted).await?;
+                known.dependents = Dependents::of(server, user, &found).await;
             }
         }
         "recover" => {

@@ -135,14 +135,30 @@ pub(super) fn version_at(
     }
 }
 
-/// The dependents that were deleted after their owner, as `RESOURCE NAMESPACE/NAME`: those of `owner`, which was
-/// deleted at `deleted`. Empty if that state is no longer known.
+/// An object that was deleted after its owner.
+pub(super) struct Dependent {
+    pub(super) kind: &'static dyn Kind,
+    /// Empty for an object of the cluster.
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl Dependent {
+    /// `RESOURCE NAMESPACE/NAME`.
+    pub(super) fn text(&self) -> String {
+        let Dependent { kind, namespace, name } = self;
+        let place = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
+        format!("{} {place}", kind.names().plural)
+    }
+}
+
+/// The dependents that were deleted after their owner: those of `owner`, which was deleted at `deleted`. Empty if that state is no longer known.
 pub(super) async fn dependents(
     server: &Inner,
     snapshot: &Snapshot<Projection>,
     owner: &str,
     deleted: u64,
-) -> Result<Vec<String>, ApiError> {
+) -> Result<Vec<Dependent>, ApiError> {
     if owner.is_empty() {
         return Ok(Vec::new());
     }
@@ -163,7 +179,7 @@ fn owned(
     snapshot: &Snapshot<Projection>,
     owner: &str,
     stop: &Stop,
-) -> Vec<String> {
+) -> Vec<Dependent> {
     let mut found = Vec::new();
     let records = then.range("/registry/", None).take_while(|_| !stop.is_requested());
     for record in records.filter(|record| mentions(record, owner)) {
@@ -176,8 +192,7 @@ fn owned(
         }
         if let Some(kind) = by_storage_prefix(record.key.topic()) {
             let (namespace, name) = dispatch::key_names(kind, record.key.as_str());
-            let place = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
-            found.push(format!("{} {place}", kind.names().plural));
+            found.push(Dependent { kind, namespace: namespace.to_owned(), name: name.to_owned() });
         }
     }
     found

@@ -5,6 +5,7 @@
 
 use orlop_crd::bundled;
 
+use super::Dependents;
 use super::cluster_view::{ClusterView, kind, volumes};
 use super::facts::{
     BIND_COMPLETED, claim_ref, key_of, phase, policy, reference_to, set_phase, some, users, volume_name,
@@ -25,7 +26,7 @@ pub(super) struct Past<'a> {
     /// The oldest known revision.
     pub(super) oldest: u64,
     /// The dependents that were deleted with the object.
-    pub(super) dependents: &'a [String],
+    pub(super) dependents: &'a Dependents,
     /// The uid of the restored object.
     pub(super) uid: &'a str,
 }
@@ -77,16 +78,30 @@ pub(super) fn plan(
     if let Some(step) = steps.iter_mut().find(|step| step.before.is_none()) {
         step.after.set(&["metadata", "uid"], past.uid);
     }
-    if !past.dependents.is_empty() {
-        warnings.push(format!(
-            "{} that belonged to it went with it and stay away; undelete brings each back: {}",
-            past.dependents.len(),
-            some(past.dependents)
-        ));
-    }
+    note_dependents(past.dependents, &mut steps, &mut warnings);
     let summary =
         format!("{} {} is restored as it was at revision {}", names.singular, target.name, version.revision);
     Ok(Plan { verb: "undelete", reason: "Undeleted", summary, warnings, steps })
+}
+
+/// Notes the dependents that were deleted with the object. Their names are part of a step and not of a warning: warnings become part of
+/// the Event, and the rights of its readers are not known.
+fn note_dependents(dependents: &Dependents, steps: &mut [PlanStep], warnings: &mut Vec<String>) {
+    let Dependents { count, names } = dependents;
+    if *count == 0 {
+        return;
+    }
+    warnings.push(format!(
+        "dependents that were deleted with it are not restored ({count}): undelete each of them"
+    ));
+    let Some(step) = steps.iter_mut().find(|step| step.before.is_none()) else { return };
+    if !names.is_empty() {
+        step.message.push_str(&format!("; deleted with it: {}", names.join(", ")));
+        match count.saturating_sub(names.len()) {
+            0 => {}
+            more => step.message.push_str(&format!(" and {more} more")),
+        }
+    }
 }
 
 /// Checks that the definition of a custom kind exists and is not being deleted: after the final cleanup of a

@@ -188,3 +188,57 @@ async fn definitions_are_limited_in_number() {
     until(&rig, &format!("{DEFINITIONS}/w0s.example.com"), 404).await;
     rig.post(DEFINITIONS, named(1000)).await.expect(201);
 }
+
+/// The prefix of the objects of a definition consists of its group and plural.
+#[tokio::test]
+async fn definition_cannot_use_the_names_of_a_built_in_kind() {
+    let rig = Rig::new().await;
+    for (plural, group, field) in [
+        ("customresourcedefinitions", "apiextensions.k8s.io", "spec.names.plural"),
+        ("clusterroles", "rbac.authorization.k8s.io", "spec.names.plural"),
+        ("widgets", "orlop.dev", "spec.group"),
+    ] {
+        let mut shadow = definition();
+        shadow["metadata"] = json!({"name": format!("{plural}.{group}"), "annotations": {"api-approved.kubernetes.io": "yes"}});
+        shadow["spec"]["group"] = group.into();
+        shadow["spec"]["names"]["plural"] = plural.into();
+        shadow["spec"]["versions"][0]["name"] = "v9".into();
+        let refused = rig.post(DEFINITIONS, shadow).await.expect(422).json();
+        assert_eq!(refused["details"]["causes"][0]["field"], field, "{refused}");
+    }
+}
+
+/// A definition can get into the store without validation, for example with a capture.
+#[tokio::test]
+async fn stored_definition_with_the_prefix_of_secrets_is_not_served() {
+    use crate::encode::stored;
+    use crate::registry::by_resource;
+    use orlop_api::object::Object;
+    use orlop_store::{Expect, Key, Op, Write};
+
+    let rig = Rig::new().await;
+    rig.post("/api/v1/namespaces", json!({"metadata": {"name": "team-b"}})).await.expect(201);
+    let secrets = "/api/v1/namespaces/team-b/secrets";
+    rig.post(secrets, json!({"metadata": {"name": "s"}, "data": {"k": "dg=="}})).await.expect(201);
+    let mut bad = definition();
+    bad["metadata"] = json!({"name": "team-b.secrets", "uid": "u", "creationTimestamp": "2026-01-01T12:00:00Z",
+        "finalizers": ["customresourcecleanup.apiextensions.k8s.io"]});
+    bad["spec"]["group"] = "secrets".into();
+    bad["spec"]["scope"] = "Cluster".into();
+    let names = json!({"plural": "team-b", "singular": "zz", "kind": "Zz", "listKind": "ZzList"});
+    bad["spec"]["names"] = names.clone();
+    bad["status"] = json!({"acceptedNames": names, "storedVersions": ["v1"],
+        "conditions": [{"type": "Established", "status": "True"}]});
+    let kind = by_resource("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap();
+    let (value, view) = stored::encode(kind, &Object::from_value(bad));
+    let key = Key::from("/registry/apiextensions.k8s.io/customresourcedefinitions/team-b.secrets".to_owned());
+    rig.store.commit(vec![Write { key, expect: Expect::Absent, op: Op::Put { value, view } }]).await.unwrap();
+    // A later definition is served, so the controller has seen this one, too.
+    rig.post(DEFINITIONS, definition()).await.expect(201);
+    until(&rig, WIDGETS, 200).await;
+    rig.get("/apis/secrets/v1/team-b").await.expect(404);
+    let named = format!("{DEFINITIONS}/team-b.secrets");
+    rig.delete(&named, Value::Null).await.expect(200);
+    until(&rig, &named, 404).await;
+    assert_eq!(rig.get(&format!("{secrets}/s")).await.expect(200).json()["data"]["k"], "dg==");
+}

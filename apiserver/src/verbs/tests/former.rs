@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use axum::body::Body;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use orlop_store::{Kv, ManualClock, Memory, MemoryOptions, Redact, Sensitive};
 use serde_json::{Value, json};
 
@@ -32,12 +34,18 @@ async fn no_request_reads_the_value_of_a_former_version() {
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
     let rig = Rig::on(store(&clock)).await;
     let body = |value: &str| json!({"metadata": {"name": "a"}, "data": {"k": value}});
+    rig.post(SECRETS, json!({"metadata": {"name": "0"}})).await.expect(201);
     let first = version(&rig.post(SECRETS, body(OLD)).await.expect(201).json());
     let exact = format!("{SECRETS}?resourceVersionMatch=Exact&resourceVersion={first}");
+    // Pages of the state at that revision, whether the server or the client has made their token.
+    let page = rig.get(&format!("{SECRETS}?limit=1")).await.expect(200).json();
+    let continued = page["metadata"]["continue"].as_str().unwrap().to_owned();
+    let made = json!({"v": "meta.k8s.io/v1", "rv": first.parse::<u64>().unwrap(), "start": "/0"});
+    let made = URL_SAFE_NO_PAD.encode(made.to_string());
     let mut running = rig.watch(&format!("{SECRETS}?watch=1&resourceVersion={first}")).await;
     rig.put(SECRET, &body(NEW)).await.expect(200);
     assert_eq!(
-        rig.get(&exact).await.expect(200).json()["items"][0]["data"]["k"],
+        rig.get(&exact).await.expect(200).json()["items"][1]["data"]["k"],
         OLD,
         "lists in progress read it"
     );
@@ -45,6 +53,16 @@ async fn no_request_reads_the_value_of_a_former_version() {
 
     clock.set(1_700_000_060_000);
     rig.get(&exact).await.expect(410);
+    for target in [
+        format!("{exact}&limit=1"),
+        format!("{SECRETS}?limit=1&continue={continued}"),
+        format!("{SECRETS}?limit=1&continue={made}"),
+        format!("{SECRETS}?continue={made}"),
+        format!("/api/v1/secrets?resourceVersionMatch=Exact&resourceVersion={first}&limit=500"),
+    ] {
+        let answer = rig.get(&target).await;
+        assert!(answer.code == 410 && !answer.text().contains(OLD), "{target}: {}", answer.text());
+    }
     let late = rig.watch(&format!("{SECRETS}?watch=1&resourceVersion={first}")).await.short().await;
     assert_eq!(late, "ERROR 410");
     for target in [

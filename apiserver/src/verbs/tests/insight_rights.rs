@@ -4,6 +4,7 @@ use axum::body::Body;
 use serde_json::{Value, json};
 
 use super::rig::{Answer, Rig};
+use super::samples::CERTIFICATE_REQUEST;
 use crate::authorization::AuthorizationMode;
 
 const ROOT: &str = "/apis/orlop.dev/v1";
@@ -138,4 +139,100 @@ async fn paths_with_all_objects_need_their_own_rights() {
         let want = format!("forbidden: User \"ann\" cannot get path {path:?}");
         assert_eq!(refused["message"], want, "{path}");
     }
+}
+
+/// The requester decides who may approve a request.
+#[tokio::test]
+async fn restored_certificate_request_belongs_to_the_user_of_the_plan() {
+    let rig = rig().await;
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let spec = json!({"request": CERTIFICATE_REQUEST, "signerName": "example.com/signer", "usages": ["client auth"]});
+    rig.post(requests, json!({"metadata": {"name": "r"}, "spec": spec})).await.expect(201);
+    rig.delete(&format!("{requests}/r"), Value::Null).await.expect(200);
+    grant(&rig, "requests", "certificates.k8s.io", &["certificatesigningrequests"], &["get", "create"]).await;
+    grant(
+        &rig,
+        "undelete",
+        "orlop.dev",
+        &["certificatesigningrequests.certificates.k8s.io/undelete"],
+        &["create"],
+    )
+    .await;
+    let path = format!("{ROOT}/certificatesigningrequests.certificates.k8s.io/r/undelete");
+    ann(&rig, "POST", &path).await.expect(200);
+    let restored = rig.get(&format!("{requests}/r")).await.expect(200).json();
+    assert_eq!(restored["spec"]["username"], "ann", "{restored:#}");
+    assert_eq!(restored["spec"]["groups"], json!(["system:authenticated"]));
+}
+
+/// A webhook that works can reject the request, whatever its failure policy is.
+#[tokio::test]
+async fn plans_are_refused_for_each_webhook_that_matches() {
+    let rig = rig().await;
+    rig.config_map("c", json!({})).await;
+    rig.delete("/api/v1/namespaces/default/configmaps/c", Value::Null).await.expect(200);
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]);
+    let undelete = format!("{ROOT}/namespaces/default/configmaps/c/undelete?dryRun=All");
+    for plural in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
+        let webhook = json!({"name": "w.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "failurePolicy": "Ignore", "clientConfig": {"url": "https://127.0.0.1:1/"}, "rules": rules});
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{plural}");
+        rig.post(&path, json!({"metadata": {"name": "w"}, "webhooks": [webhook]})).await.expect(201);
+        let refused = rig.post(&undelete, json!({})).await.expect(403).json();
+        assert!(refused["message"].as_str().is_some_and(|why| why.contains("w.example.com")), "{refused}");
+        rig.delete(&format!("{path}/w"), Value::Null).await.expect(200);
+        rig.post(&undelete, json!({})).await.expect(200);
+    }
+}
+
+/// The kinds whose lists `impact` needs for its details.
+async fn grant_related(rig: &Rig) {
+    let core = ["pods", "persistentvolumeclaims", "events", "resourcequotas", "persistentvolumes", "nodes"];
+    grant(rig, "related", "", &core, &["list"]).await;
+    grant(rig, "storage", "storage.k8s.io", &["*"], &["list"]).await;
+}
+
+/// An owner with a dependent that is a Secret.
+async fn owner_of_a_secret(rig: &Rig) {
+    let owner = rig.config_map("owner", json!({})).await;
+    let owner =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]});
+    let secret = json!({"metadata": {"name": "hidden", "ownerReferences": [owner]}, "data": {"k": "dg=="}});
+    rig.post("/api/v1/namespaces/default/secrets", secret).await.expect(201);
+}
+
+#[tokio::test]
+async fn impact_never_lists_an_object_that_the_user_cannot_read() {
+    let rig = rig().await;
+    owner_of_a_secret(&rig).await;
+    let impact = format!("{ROOT}/namespaces/default/configmaps/owner/impact");
+    grant(&rig, "impact", "orlop.dev", &["configmaps/impact"], &["get"]).await;
+    grant(&rig, "maps", "", &["configmaps"], &["get"]).await;
+    grant_related(&rig).await;
+    let some = ann(&rig, "GET", &impact).await.expect(200).json();
+    assert!(!some.to_string().contains("hidden"), "{some:#}");
+    assert!(some["summary"].as_str().is_some_and(|text| text.contains("1 that you cannot read")), "{some:#}");
+    grant(&rig, "secrets", "", &["secrets"], &["get"]).await;
+    let all = ann(&rig, "GET", &impact).await.expect(200).json();
+    assert!(all.to_string().contains("hidden"), "{all:#}");
+}
+
+#[tokio::test]
+async fn undelete_names_only_dependents_that_the_user_can_read() {
+    let rig = rig().await;
+    owner_of_a_secret(&rig).await;
+    rig.delete("/api/v1/namespaces/default/configmaps/owner", Value::Null).await.expect(200);
+    rig.delete("/api/v1/namespaces/default/secrets/hidden", Value::Null).await.expect(200);
+    grant(&rig, "undelete", "orlop.dev", &["configmaps/undelete"], &["create"]).await;
+    grant(&rig, "maps", "", &["configmaps"], &["get", "create"]).await;
+    grant_related(&rig).await;
+    let undelete = format!("{ROOT}/namespaces/default/configmaps/owner/undelete");
+    let some = ann(&rig, "POST", &format!("{undelete}?dryRun=All")).await.expect(200).json();
+    assert!(!some.to_string().contains("hidden"), "{some:#}");
+    assert!(some["warnings"].to_string().contains("not restored (1)"), "{some:#}");
+    let all = rig.post(&undelete, json!({})).await.expect(200).json();
+    assert!(all["steps"].to_string().contains("deleted with it: secrets default/hidden"), "{all:#}");
+    // Its readers may not be able to read Secrets.
+    let events = rig.get("/apis/events.k8s.io/v1/namespaces/default/events").await.expect(200).text();
+    assert!(events.contains("not restored (1)") && !events.contains("hidden"), "{events}");
 }

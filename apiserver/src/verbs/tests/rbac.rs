@@ -297,3 +297,66 @@ async fn safe_verbs_need_the_rights_of_their_writes() {
         .await;
     by(&rig, "ann", "POST", undelete, json!({})).await.expect(200);
 }
+
+const CLUSTER_ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1";
+
+/// A policy with parameters, and a binding to it.
+fn with_parameters(kind: &str) -> (Value, Value) {
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]);
+    let policy = json!({"metadata": {"name": "p"}, "spec": {
+        "paramKind": {"apiVersion": "v1", "kind": kind}, "matchConstraints": {"resourceRules": rules},
+        "validations": [{"expression": "false", "messageExpression": "string(params.data.k)"}]}});
+    let reference = json!({"name": "s", "namespace": "default", "parameterNotFoundAction": "Allow"});
+    let binding = json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "paramRef": reference,
+        "validationActions": ["Deny"]}});
+    (policy, binding)
+}
+
+/// The message of a policy could otherwise show its author any Secret.
+#[tokio::test]
+async fn authors_of_policies_need_the_right_to_read_the_parameters() {
+    let rig = rig().await;
+    let policies = ["validatingadmissionpolicies", "validatingadmissionpolicybindings"];
+    let [of_policies, of_bindings] = policies.map(|plural| format!("{POLICIES}/{plural}"));
+    let all = json!([{"apiGroups": ["admissionregistration.k8s.io", "orlop.dev"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]);
+    let cluster = |name: &str, rules: Value| json!({"metadata": {"name": name}, "rules": rules});
+    rig.post(CLUSTER_ROLES, cluster("author", all)).await.expect(201);
+    rig.post(CLUSTER_ROLE_BINDINGS, binding("author", "ClusterRole", "author", "ann")).await.expect(201);
+    let (policy, binding) = with_parameters("Secret");
+    let (harmless, _) = with_parameters("ConfigMap");
+
+    let refused = by(&rig, "ann", "POST", &of_policies, policy.clone()).await.expect(422).json();
+    assert_eq!(
+        refused["message"],
+        "ValidatingAdmissionPolicy.admissionregistration.k8s.io \"p\" is invalid: spec.paramKind: Forbidden: user &{ann  \
+         [system:authenticated] map[]} must have \"get\" permission on all objects of the referenced paramKind \
+         (kind=Secret, apiVersion=v1)"
+    );
+    by(&rig, "ann", "POST", &of_policies, harmless).await.expect(201);
+    let change = json!({"spec": {"paramKind": {"apiVersion": "v1", "kind": "Secret"}}});
+    let headers = [("impersonate-user", "ann"), ("content-type", "application/merge-patch+json")];
+    let one = format!("{of_policies}/p");
+    rig.send("PATCH", &one, &headers, Body::from(change.to_string())).await.expect(422);
+    rig.delete(&one, Value::Null).await.expect(200);
+
+    // A binding to the policy of an administrator, and a plan that restores a policy.
+    rig.post(&of_policies, policy).await.expect(201);
+    let refused = by(&rig, "ann", "POST", &of_bindings, binding.clone()).await.expect(422).json();
+    let want = "spec.paramRef: Forbidden: user &{ann  [system:authenticated] map[]} does not have \"get\" permission on the \
+                object referenced by paramRef";
+    assert!(refused["message"].as_str().is_some_and(|why| why.ends_with(want)), "{refused}");
+    rig.delete(&one, Value::Null).await.expect(200);
+    let undelete = "/apis/orlop.dev/v1/validatingadmissionpolicies.admissionregistration.k8s.io/p/undelete";
+    by(&rig, "ann", "POST", undelete, json!({})).await.expect(422);
+    rig.post(undelete, json!({})).await.expect(200);
+
+    // With the right to the object, the binding is permitted.
+    let named =
+        json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["s"], "verbs": ["get"]}]);
+    grant(&rig, "named", "ann", named).await;
+    by(&rig, "ann", "POST", &of_bindings, binding).await.expect(201);
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    rig.send("PATCH", &one, &headers, Body::from(label.to_string())).await.expect(200);
+}

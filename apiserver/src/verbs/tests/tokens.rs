@@ -305,7 +305,12 @@ async fn reviews_and_token_requests_accept_protobuf() {
 
 /// The body of a watch that is opened with a token.
 async fn watch(rig: &Rig, token: &str) -> Body {
-    let request = Request::get("/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1")
+    open(rig, token, "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=1").await
+}
+
+/// The body of a request with a token.
+async fn open(rig: &Rig, token: &str, target: &str) -> Body {
+    let request = Request::get(target)
         .header("host", "localhost")
         .header("authorization", format!("Bearer {token}"))
         .body(Body::empty())
@@ -337,6 +342,21 @@ async fn watches_end_when_the_account_or_its_pod_is_deleted() {
     assert!(tokio::time::timeout(minute * 5, &mut of_account).await.is_err(), "its account exists");
     rig.delete(&format!("{ACCOUNTS}/a"), Value::Null).await.expect(200);
     assert!(tokio::time::timeout(minute, of_account).await.is_ok());
+}
+
+/// A stream of all kinds ends like a watch: with its account, and after the usual time.
+#[tokio::test(start_paused = true)]
+async fn streams_end_with_their_account_and_after_the_time_of_a_watch() {
+    let rig = rig().await;
+    let stream = "/apis/orlop.dev/v1/stream?resource=configmaps";
+    let token = token(&rig, json!({})).await;
+    let minute = Duration::from_secs(60);
+    let body = open(&rig, &token, stream).await.collect();
+    assert!(tokio::time::timeout(minute * 125, body).await.is_ok(), "twice the minimum of 30 minutes");
+    let mut body = Box::pin(open(&rig, &token, stream).await.collect());
+    assert!(tokio::time::timeout(minute * 5, &mut body).await.is_err(), "its account exists");
+    rig.delete(&format!("{ACCOUNTS}/a"), Value::Null).await.expect(200);
+    assert!(tokio::time::timeout(minute, body).await.is_ok());
 }
 
 /// A watch ends with the key that has signed its token, and not with any other key.

@@ -1,5 +1,6 @@
 //! Watches: parameters and event stream.
 
+pub(crate) mod account;
 mod event;
 mod stream;
 
@@ -9,13 +10,11 @@ use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderValue, header};
 use orlop_store::Revision;
-use rand::Rng;
 
 use crate::encode::ComputedBody;
 use crate::encode::negotiate::{Endpoint, Transform};
 use crate::encode::shape;
 use crate::encode::table::{IncludeObject, Table};
-use crate::service_account;
 use crate::verbs::filter::Filter;
 use crate::verbs::list::check_numbers;
 use crate::verbs::request::Request;
@@ -23,7 +22,7 @@ use crate::verbs::revision::{parse_revision, wait_for};
 use event::{Framing, Writer};
 use orlop_api::status::ApiError;
 use orlop_api::validate::{FieldErrors, Path};
-use stream::{IsAlive, Live, Start};
+use stream::{Live, Start};
 
 /// Maximum duration of a watch; longer durations could overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -49,10 +48,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
     }
     let timeout = match request.query.int("timeoutSeconds")? {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()).min(LONGEST),
-        // Between the minimum and twice the minimum, so that clients do not reconnect all together.
-        Some(_) | None => {
-            request.server.config.min_request_timeout.mul_f64(rand::rng().random_range(1.0..2.0))
-        }
+        Some(_) | None => account::usual_timeout(&request.server),
     };
     let writer = Writer::new(request.kind_ref().clone(), wanted.media, framing);
     let start = start(request).await?;
@@ -67,7 +63,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
             None => request.server.closing.clone(),
         },
         counter: request.server.metrics.watch_counter(request.names(), request.kind().is_custom()),
-        account: is_alive(request),
+        account: account::is_alive(&request.server, &request.user, request.token_key.clone()),
         unread: request.server.limits.unread.of(request.connection.clone()),
     };
     let server = request.server.clone();
@@ -79,19 +75,6 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         response.extensions_mut().insert(ComputedBody);
     }
     Ok(response)
-}
-
-/// The check for a client that is a service account, or that has authenticated with the token of one and impersonates another user.
-fn is_alive(request: &Request) -> Option<IsAlive> {
-    let key = request.token_key.clone();
-    if key.is_none() && service_account::account_name(&request.user).is_none() {
-        return None;
-    }
-    let (server, user) = (request.server.clone(), request.user.clone());
-    Some(Box::new(move || {
-        let accounts = &server.accounts;
-        key.as_ref().is_none_or(|key| accounts.accepts(key)) && accounts.is_alive(&user)
-    }))
 }
 
 fn check_options(request: &Request) -> Result<(), ApiError> {

@@ -14,6 +14,7 @@ use prometheus::IntCounter;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use super::account::IsAlive;
 use super::event::{Type, Writer, seen};
 use super::too_old;
 use crate::limits::old_states::OldState;
@@ -31,9 +32,6 @@ pub(super) enum Start {
     /// With an error, which is the only event.
     Failed(ApiError),
 }
-
-/// Whether the user of a stream still exists.
-pub(super) type IsAlive = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// The data of a running stream.
 pub(super) struct Live {

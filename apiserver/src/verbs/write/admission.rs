@@ -314,6 +314,7 @@ impl<'a> Admission<'a> {
         let name = object.name().to_owned();
         if request.resource.subresource.is_empty() {
             authorization::escalation::check(request, object, old)?;
+            authorization::parameters::check(request, object, old, &self.cluster)?;
         }
         let asked = plugin_request(request, operation, &name, Some(object), old);
         let checked = self.cluster.lookup().run(|lookup| request.server.admission.validate(&asked, lookup));
@@ -358,7 +359,7 @@ impl<'a> Admission<'a> {
         let mutating = self.webhooks.mutating().filter(|_| chain.has(MUTATING_WEBHOOK));
         let validating = self.webhooks.validating().filter(|_| chain.has(VALIDATING_WEBHOOK));
         let webhooks = mutating.chain(validating);
-        let needed = webhook::matching_fail_closed(webhooks, &attributes, object, old, &self.cluster)?;
+        let needed = webhook::first_matching(webhooks, &attributes, object, old, &self.cluster)?;
         match needed {
             None => Ok(()),
             Some(webhook) => {

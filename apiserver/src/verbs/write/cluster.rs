@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use orlop_api::object::Object;
+use orlop_api::registry::admission_registration;
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 use orlop_auth::request_info::RequestInfo;
@@ -16,6 +17,7 @@ use crate::admission::Lookup as _;
 use crate::admission::matching::NamespaceLabels;
 use crate::admission::policy::ClusterState;
 use crate::admission::webhook::{Resolves, WebhookService};
+use crate::authorization::parameters::ParameterKinds;
 use crate::projection::Projection;
 use crate::registry::{self, KINDS, KindRef};
 use crate::state::Inner;
@@ -100,6 +102,16 @@ impl ClusterState for ClusterHead<'_> {
     fn decide(&self, user: &UserInfo, right: &RequestInfo) -> AccessAnswer {
         let decision = self.server.authorizer.decide_blocking(user, right);
         AccessAnswer { allowed: decision.allowed, reason: decision.reason }
+    }
+}
+
+impl ParameterKinds for ClusterHead<'_> {
+    fn kind(&self, api_version: &str, kind: &str) -> Option<KindRef> {
+        self.kind_named(api_version, kind)
+    }
+
+    fn policy(&self, plural: &str, name: &str) -> Option<Object> {
+        self.builtin(admission_registration::GROUP, plural, "", name)
     }
 }
 

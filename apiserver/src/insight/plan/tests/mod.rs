@@ -19,7 +19,7 @@ use super::cluster_view::{ClusterView, kind};
 use super::model::{Plan, PlanOptions, PlanRefusal};
 use super::past::Version;
 use super::stoppable::Stop;
-use super::{PlanContext, decide};
+use super::{Dependents, PlanContext, decide};
 use crate::dispatch;
 use crate::encode::stored;
 use crate::insight::ObjectTarget;
@@ -86,7 +86,7 @@ fn planned(
     let known = PlanContext {
         versions: past.iter().enumerate().map(version).collect(),
         oldest: 1,
-        dependents: Vec::new(),
+        dependents: Dependents::default(),
         uid: "new-uid".to_owned(),
     };
     decide(&view, target, verb, &PlanOptions::parse(options)?, &known)
