@@ -140,8 +140,8 @@ mod tests {
     #[tokio::test]
     async fn output_of_a_plugin_is_not_quoted() {
         for (case, script, want) in [
-            ("1 junk", "echo token: [hunter2", "not an ExecCredential"),
-            ("2 failed", "echo hunter2; exit 3", "exit status: 3"),
+            ("1 junk", "echo token: [hunt\"\"er2", "not an ExecCredential"),
+            ("2 failed", "echo hunt\"\"er2; exit 3", "exit status: 3"),
         ] {
             let user = format!(
                 "{{exec: {{apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, '{script}'], \
