@@ -114,7 +114,7 @@ async fn fails(case: &Case, after: u64) -> bool {
         server.check().await;
         assert_eq!(server.http.get(&format!("{MAPS}/m3")).await.code, 200, "{name}");
         assert_eq!(server.http.get(&format!("{MAPS}/late")).await.code, 404, "{name}");
-        assert!(server.log().contains("takes no more writes"), "{name}: the log says it");
+        assert!(server.log().contains("rejects writes until it is opened again"), "{name}: the log says it");
     }
     layer.plan(Plan::Go);
     server.kill_and_restart().await;
