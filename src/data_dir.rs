@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use orlop_store::embedded::ENTRIES;
 use rustix::fs::{Mode, OFlags};
 
 /// The mode of directories.
@@ -20,21 +21,9 @@ const OTHERS: u32 = 0o077;
 const OF_NODES: [&str; 2] = ["node", "virtual-nodes"];
 /// The file that marks a store, and the first line of its content.
 const STORE: (&str, &str) = ("STORE", "orlop store");
-/// Other files and directories of a server, which may exist before the store or without one.
-const OF_SERVERS: [&str; 12] = [
-    "LOCK",
-    "STORE.tmp",
-    "journal",
-    "snapshot",
-    "sled",
-    "lost+found",
-    "pki",
-    "admin.kubeconfig",
-    "audit.log",
-    "snapshots",
-    "node",
-    "virtual-nodes",
-];
+/// Files and directories of a server apart from those of the store ([`ENTRIES`]), which may exist before the store or without one.
+const OF_SERVERS: [&str; 7] =
+    ["lost+found", "pki", "admin.kubeconfig", "audit.log", "snapshots", "node", "virtual-nodes"];
 const ROOT: u32 = 0;
 /// The store has two levels; this limits the recursion.
 const MAX_DEPTH: u32 = 8;
@@ -136,7 +125,7 @@ fn is_own(dir: &Path) -> io::Result<bool> {
     }
     for entry in std::fs::read_dir(dir)? {
         let name = entry?.file_name();
-        if !OF_SERVERS.iter().any(|own| name == *own) {
+        if !OF_SERVERS.iter().chain(&ENTRIES).any(|own| name == *own) {
             return Ok(false);
         }
     }

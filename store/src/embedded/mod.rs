@@ -98,6 +98,7 @@ pub(crate) use self::frame::StoreId;
 pub(crate) use self::offline::make;
 pub use self::offline::{Compacted, compact, purge};
 pub use self::options::Options;
+pub use self::paths::ENTRIES;
 pub use self::retention::Retention;
 pub(crate) use self::retention::RetentionMarks;
 pub(crate) use self::sensitive::FormerMarks;

@@ -11,6 +11,9 @@ pub(super) const SEGMENT_SUFFIX: &str = ".wal";
 /// The fix that is always available.
 pub(super) const RESTORE: &str = "restore it from a snapshot (orlop snapshot restore)";
 
+/// The files and directories that the store creates in its data directory, apart from `STORE`.
+pub const ENTRIES: [&str; 5] = ["LOCK", "STORE.tmp", "journal", "snapshot", "sled"];
+
 /// The paths below the data directory.
 pub(crate) struct StorePaths<'a> {
     pub(crate) root: &'a Path,

@@ -262,7 +262,7 @@ async fn wrong_driver_response_saves_no_duplicate_and_no_empty_handle() {
     rig.api.create(claim("a", json!({})));
     rig.api.settle().await;
     assert_eq!(rig.volumes().len(), 0);
-    assert!(rig.events("ProvisioningFailed")[0].contains("answered without a volume id"));
+    assert!(rig.events("ProvisioningFailed")[0].contains("the response of the CSI driver has no volume id"));
     assert!(matches!(noted(&rig.claim("a")), Noted::Intent(_)), "what the driver has is not known");
     rig.double.state().volume_lie = None;
     rig.api.settle().await;

@@ -45,10 +45,10 @@ pub(super) fn checked(
     intent: &Intent,
     answer: v1::CreateVolumeResponse,
 ) -> Result<v1::Volume, (Flaw, String)> {
-    let Some(mut volume) = answer.volume else { return Err((Flaw::Nothing("a volume"), String::new())) };
+    let Some(mut volume) = answer.volume else { return Err((Flaw::Nothing("volume"), String::new())) };
     let id = volume.volume_id.clone();
     if id.is_empty() {
-        return Err((Flaw::Nothing("a volume id"), id));
+        return Err((Flaw::Nothing("volume id"), id));
     }
     // Zero means that the driver does not know the capacity.
     if volume.capacity_bytes == 0 {

@@ -36,9 +36,9 @@ fn invalid_responses_are_rejected() {
     let of =
         |intent: &Intent, volume: Option<v1::Volume>| checked(intent, v1::CreateVolumeResponse { volume });
     let plain = intent(json!({}));
-    assert_eq!(of(&plain, None).unwrap_err().0, Flaw::Nothing("a volume"));
+    assert_eq!(of(&plain, None).unwrap_err().0, Flaw::Nothing("volume"));
     let nameless = v1::Volume { volume_id: String::new(), ..answer(1024) };
-    assert_eq!(of(&plain, Some(nameless)).unwrap_err().0, Flaw::Nothing("a volume id"));
+    assert_eq!(of(&plain, Some(nameless)).unwrap_err().0, Flaw::Nothing("volume id"));
     assert_eq!(of(&plain, Some(answer(0))).unwrap().capacity_bytes, 1024, "not known: as asked");
     assert_eq!(of(&plain, Some(answer(2048))).unwrap().capacity_bytes, 2048);
     for bytes in [1023, -1, i64::MIN] {
