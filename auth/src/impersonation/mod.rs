@@ -78,7 +78,7 @@ impl Impersonation {
             Mode::of(&self.user, self.has_only_name()).map(|mode| self.constrained(mode, request));
         let legacy = Attempt {
             checks: self.checks("impersonate", "", self.user_right("impersonate", "")),
-            user: self.impersonated(None),
+            user: self.impersonated(),
         };
         constrained.into_iter().chain([legacy]).collect()
     }
@@ -98,7 +98,7 @@ impl Impersonation {
             let right = right(&verb, AUTHENTICATION, "", resource, "", name);
             checks.insert(at.unwrap_or(checks.len()), Check { right, refused: Some(why) });
         }
-        Attempt { checks, user: self.impersonated(Some(mode)) }
+        Attempt { checks, user: self.impersonated() }
     }
 
     fn user_right(&self, verb: &str, group: &str) -> RequestInfo {
@@ -122,11 +122,9 @@ impl Impersonation {
     }
 
     /// The user as which the request runs if an attempt succeeds.
-    fn impersonated(&self, mode: Option<Mode>) -> UserInfo {
+    fn impersonated(&self) -> UserInfo {
+        // A node gets no group in any mode: without `Impersonate-Group: system:nodes`, the mode `Node` does not permit its requests.
         let mut groups = self.groups.clone();
-        if mode == Some(Mode::ArbitraryNode) {
-            groups = vec!["system:nodes".to_owned()];
-        }
         if groups.is_empty()
             && let Some((namespace, _)) = service_account(&self.user)
         {
@@ -283,7 +281,7 @@ mod tests {
             ("bob", &["system:authenticated"][..], &["system:authenticated"][..]),
             ("system:anonymous", &["system:unauthenticated"], &["system:unauthenticated"]),
             ("system:serviceaccount:n:robot", &account, &account),
-            ("system:node:n1", &["system:nodes", "system:authenticated"], &["system:authenticated"]),
+            ("system:node:n1", &["system:authenticated"], &["system:authenticated"]),
         ] {
             let found = attempts(&[("impersonate-user", name)]);
             assert_eq!(found[0].user.groups, constrained, "{name}");
