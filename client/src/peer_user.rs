@@ -24,7 +24,7 @@ const ESTABLISHED: u8 = 1;
 const SYN_RECEIVED: u8 = 3;
 const LISTENING: u8 = 10;
 /// The overflow user if the kernel does not report it.
-const NOBODY: u32 = 65_534;
+const DEFAULT_OVERFLOW_USER: u32 = 65_534;
 
 /// The overflow user; `None` if every user has an ID in this user namespace.
 static UNMAPPED: LazyLock<Option<u32>> = LazyLock::new(|| {
@@ -100,7 +100,7 @@ pub fn server_user(server: SocketAddr, own: SocketAddr) -> io::Result<Option<Ser
 /// The user that represents all users without a mapping; `None` if every user has one. Pure.
 fn unmapped_user(uid_map: &str, overflow: &str) -> Option<u32> {
     let is_whole = uid_map.split_whitespace().eq(["0", "0", "4294967295"]);
-    (!is_whole).then(|| overflow.trim().parse().unwrap_or(NOBODY))
+    (!is_whole).then(|| overflow.trim().parse().unwrap_or(DEFAULT_OVERFLOW_USER))
 }
 
 fn canonical(address: SocketAddr) -> SocketAddr {

@@ -7,7 +7,7 @@
 //! | `pki/node-client.pem` | the certificate of the node and its key; replaced by each renewal |
 //! | `node.kubeconfig` | the address of the server, its authority, and the path of the certificate |
 //!
-//! The kubeconfig is written last. Without it, the node has not joined, and the next attempt begins anew.
+//! The kubeconfig is written last. Without it, the node has not joined, and the next attempt starts from the beginning.
 //!
 //! Upstream: cmd/kubeadm/app/discovery/token and pkg/kubelet/certificate/bootstrap.
 
