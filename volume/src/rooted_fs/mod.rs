@@ -24,7 +24,7 @@ mod tree;
 mod tests;
 
 pub use files::Durability;
-pub use open::{Resolver, Stay, mount_id};
+pub use open::{Resolver, Stay, mount_id, open_resolved};
 pub use tree::Tree;
 
 /// An operation below the root failed.

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::RootedFsError;
 
-/// The kernel returns EAGAIN when names change during a lookup; more retries than this do not happen by chance.
+/// How often a lookup is tried that the kernel could not complete safely.
 const TRIES: usize = 128;
 
 /// Whether mounts on the path are crossed.
@@ -104,9 +104,23 @@ fn by_kernel(dir: impl AsFd, relative: &Path, flags: OFlags, stay: Stay) -> Resu
     if stay == Stay::InMount {
         resolve |= ResolveFlags::NO_XDEV;
     }
+    // Without `O_NOFOLLOW`: in combination with `O_PATH` it would open a link instead of failing.
+    open_resolved(dir, relative, flags, resolve)
+}
+
+/// Opens a path with openat2(2). Close-on-exec is always set.
+///
+/// If any file of the machine is renamed or any file system is mounted while the kernel follows a `..`, the kernel cannot
+/// tell whether the lookup stayed inside and returns EAGAIN. The call is then repeated; an attacker who renames without
+/// pause gets that error after 128 attempts.
+pub fn open_resolved(
+    dir: impl AsFd,
+    path: &Path,
+    flags: OFlags,
+    resolve: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
     for _ in 0..TRIES {
-        // Without `O_NOFOLLOW`: in combination with `O_PATH` it would open a link instead of failing.
-        match openat2(&dir, relative, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+        match openat2(&dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             other => return other,
         }

@@ -33,6 +33,38 @@ fn kernel_supports_openat2() {
     assert_eq!(Resolver::best(), Resolver::Kernel, "otherwise only the fallback was tested here");
 }
 
+/// The kernel fails such lookups with EAGAIN, whichever files are renamed.
+#[test]
+fn lookups_through_parents_succeed_while_files_are_renamed() {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    let (_dir, root, outer) = rooms();
+    fs::create_dir(root.join("a")).unwrap();
+    let dir = rustix::fs::open(&root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH;
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (one, other) = (outer.join("one"), outer.join("other"));
+            fs::write(&one, "").unwrap();
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                rustix::fs::renameat(CWD, &one, CWD, &other).unwrap();
+                rustix::fs::renameat(CWD, &other, CWD, &one).unwrap();
+            }
+        });
+        let path = Path::new("a/../a");
+        let mut disturbed = 0;
+        let lookups = std::iter::repeat_with(|| {
+            let plain = openat2(&dir, path, flags, Mode::empty(), resolve);
+            disturbed += u32::from(matches!(plain, Err(rustix::io::Errno::AGAIN)));
+            (open_resolved(&dir, path, flags, resolve).map(drop), disturbed)
+        });
+        let failed = lookups.take_while(|(_, disturbed)| *disturbed < 20).find(|(result, _)| result.is_err());
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(failed, None);
+    });
+}
+
 #[test]
 fn directory_is_created_with_its_parents_and_mode() {
     for walk in BOTH {

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use orlop_volume::rooted_fs::open_resolved;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
@@ -36,7 +37,7 @@ pub(super) fn inside(root: &Path, path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let top = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty())?;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(top, path, flags, Mode::empty(), resolve)
+    open_resolved(top, path, flags, resolve)
 }
 
 /// Creates a mount point in a tmpfs.

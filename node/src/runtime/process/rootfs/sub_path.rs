@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
+use orlop_volume::rooted_fs::open_resolved;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 /// Opens a path below a directory; links are followed as long as they stay below it. Missing directories are
@@ -15,7 +16,7 @@ pub(super) fn sub_path(volume: &OwnedFd, sub: &Path) -> Result<OwnedFd, String> 
         rustix::io::Errno::XDEV | rustix::io::Errno::LOOP => "it leads out of the volume".to_owned(),
         other => io::Error::from(other).to_string(),
     };
-    let open = |path: &Path| rustix::fs::openat2(volume, path, flags, Mode::empty(), resolve);
+    let open = |path: &Path| open_resolved(volume, path, flags, resolve);
     match open(sub) {
         Err(rustix::io::Errno::NOENT) => {}
         other => return other.map_err(say),
