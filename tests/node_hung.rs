@@ -57,7 +57,7 @@ impl Helper {
         .await;
     }
 
-    fn let_go(&self) {
+    fn release(&self) {
         fs::write(self.0.join("go"), "").unwrap();
     }
 }
@@ -162,7 +162,7 @@ async fn hanging_mount_blocks_its_own_pod_only() {
     others_live(&http, &[("same", &nfs("alive")), ("other", &memory)], hangs).await;
     is_held(&http, "hung").await;
     assert_eq!(fs::read_to_string(helper.0.join("begun")).unwrap(), "x\n", "it is not mounted twice");
-    helper.let_go();
+    helper.release();
     http.until_gone(&format!("{PODS}/hung")).await;
     nothing_is_mounted(&root).await;
 }
@@ -183,7 +183,7 @@ async fn mount_helper_of_a_killed_agent_does_not_disturb_the_next_one() {
         if now.len() == 1 && now != before { Ok(()) } else { Err(format!("{now:?}")) }
     })
     .await;
-    helper.let_go();
+    helper.release();
     let hung = running(&http, "hung").await;
     let uid = hung["metadata"]["uid"].as_str().unwrap();
     let target = root.join("pods").join(uid).join("volumes/kubernetes.io~nfs/share");

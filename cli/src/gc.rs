@@ -10,9 +10,9 @@ use orlop_node::gc::{self, GcError, Purge, Report, Request};
 use orlop_node::volumes::{LeftVolume, OrphanOutcome};
 
 /// Exit code: data or mounts remain.
-const AMISS: u8 = 1;
+const EXIT_PROBLEMS: u8 = 1;
 /// Exit code: the directory could not be examined.
-const NO_LOOK: u8 = 2;
+const EXIT_ERROR: u8 = 2;
 
 /// The directory to clean up, and the options.
 pub(crate) struct Gc {
@@ -54,11 +54,11 @@ pub(crate) fn run(gc: Gc) -> ExitCode {
             let (text, is_amiss) = render(&report, dry_run);
             // A reader that closed the pipe needs no more output.
             let _ = std::io::stdout().write_all(text.as_bytes());
-            if is_amiss { ExitCode::from(AMISS) } else { ExitCode::SUCCESS }
+            if is_amiss { ExitCode::from(EXIT_PROBLEMS) } else { ExitCode::SUCCESS }
         }
         Err(error) => {
             eprintln!("error: {}", crate::error::chain(&error));
-            ExitCode::from(NO_LOOK)
+            ExitCode::from(EXIT_ERROR)
         }
     }
 }

@@ -218,7 +218,7 @@ pub(crate) async fn admit(State(limits): State<Arc<Limits>>, mut request: Reques
         return permit_body::hold(response, (permit, memory), None);
     }
     let Some(size) = response.body().size_hint().exact() else {
-        let response = permit_body::hold_seat(response, permit, limits.slow.clone(), connection);
+        let response = permit_body::hold_permit(response, permit, limits.slow.clone(), connection);
         // A compressed response: the text that is being compressed stays in memory.
         return match memory {
             Some(memory) => permit_body::hold(response, memory, None),

@@ -57,9 +57,9 @@ pub(super) fn hold<T: Send + Unpin + 'static>(
 }
 
 /// Holds a permit until the connection has accepted the whole response, or until the client has read nothing for
-/// [`SEAT_PATIENCE`]: a client that does not read needs memory, not a permit. The memory is reserved then; if there is none,
+/// [`SLOW_AFTER`]: a client that does not read needs memory, not a permit. The memory is reserved then; if there is none,
 /// the permit stays, or `connection` is closed if the response contains large objects.
-pub(super) fn hold_seat(
+pub(super) fn hold_permit(
     response: Response,
     permit: Permit,
     memory: Arc<MemoryBudget>,
@@ -69,7 +69,7 @@ pub(super) fn hold_seat(
     let returned = Arc::downgrade(&charge);
     let longest = Arc::new(AtomicU64::new(0));
     let seen = longest.clone();
-    let clock = Ticking::start(SEAT_PATIENCE, move || {
+    let clock = Ticking::start(SLOW_AFTER, move || {
         let Some(charge) = returned.upgrade() else { return };
         // One piece is in the buffer of the connection, and one is computed.
         let pieces = 2 * seen.load(Ordering::Relaxed);
@@ -104,7 +104,7 @@ enum Charge {
 }
 
 /// How long a client may read nothing before its response loses its permit.
-const SEAT_PATIENCE: Duration = Duration::from_secs(1);
+const SLOW_AFTER: Duration = Duration::from_secs(1);
 /// The least memory of a stream that its client does not read, bytes: the pieces that are computed ahead, and those in the buffers of
 /// the connection.
 const STALLED_STREAM: u64 = 256 << 10;

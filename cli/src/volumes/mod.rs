@@ -32,9 +32,9 @@ use self::prompt::Deed;
 use crate::args::{AuditArgs, Output};
 
 /// Exit code: differences found.
-const AMISS: u8 = 1;
+const EXIT_PROBLEMS: u8 = 1;
 /// Exit code: the comparison or a requested change failed.
-const NO_LOOK: u8 = 2;
+const EXIT_ERROR: u8 = 2;
 
 /// `orlop volumes audit`.
 pub(crate) struct Audit {
@@ -82,10 +82,10 @@ pub(crate) fn run(audit: &Audit) -> ExitCode {
     let done = runtime.map_err(AuditError::Runtime).and_then(|runtime| runtime.block_on(audit.run()));
     match done {
         Ok(false) => ExitCode::SUCCESS,
-        Ok(true) => ExitCode::from(AMISS),
+        Ok(true) => ExitCode::from(EXIT_PROBLEMS),
         Err(error) => {
             eprintln!("error: {error}");
-            ExitCode::from(NO_LOOK)
+            ExitCode::from(EXIT_ERROR)
         }
     }
 }

@@ -99,7 +99,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             this.pods.done(&pod);
             tokio::task::consume_budget().await;
         }
-        this.look_at_all();
+        this.queue_all();
         let pods = worker::run_until(
             &context.shutdown,
             &this.pods,

@@ -48,7 +48,7 @@ pub(super) enum Holder {
     /// No other node has it.
     None,
     /// Another node that can release it immediately.
-    CanLetGo,
+    CanDetach,
     /// Another node that cannot release it yet.
     Stays,
 }
@@ -199,7 +199,7 @@ fn attach(facts: &Facts) -> Decision {
     match facts.holder {
         Holder::None => {}
         // Tests: AD-040, AD-095, NEW-AD-MOVED
-        Holder::CanLetGo => return Decision::HolderFirst,
+        Holder::CanDetach => return Decision::HolderFirst,
         // Tests: AD-043, AD-051, AD-052, AD-054, NEW-AD-RWOP
         Holder::Stays => return Decision::Refuse,
     }

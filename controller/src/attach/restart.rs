@@ -35,7 +35,7 @@ impl Controller {
     }
 
     /// Queues every volume of every node once.
-    pub(super) fn look_at_all(&self) {
+    pub(super) fn queue_all(&self) {
         let state = self.state();
         let mut keys: Vec<Key> = state.actual.all().map(|(key, _)| key).collect();
         drop(state);

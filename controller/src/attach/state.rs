@@ -245,7 +245,7 @@ impl AttachState {
         };
         match holders.first() {
             None => Holder::None,
-            Some(_) if holders.iter().any(leaves) => Holder::CanLetGo,
+            Some(_) if holders.iter().any(leaves) => Holder::CanDetach,
             Some(_) => Holder::Stays,
         }
     }

@@ -212,11 +212,11 @@ async fn clean(server: &Arc<Inner>, name: &str, uid: &str) -> Result<(), String>
     let Some((mut record, definition)) = definition_of(&head, name, uid) else { return Ok(()) };
     if bundled::has(name) {
         // The bundled definition continues to serve the kind, so the objects remain.
-        return let_go(server, &record, definition).await;
+        return remove_finalizer(server, &record, definition).await;
     }
     let Some(kind) = server.kinds.now().any_of(name) else {
         // Its names were never accepted, so it has no objects.
-        return let_go(server, &record, definition).await;
+        return remove_finalizer(server, &record, definition).await;
     };
     let prefix = kind.storage_prefix();
     let mut watcher = server.store.watch(prefix, head.revision()).map_err(|error| error.to_string())?;
@@ -233,7 +233,7 @@ async fn clean(server: &Arc<Inner>, name: &str, uid: &str) -> Result<(), String>
         if !is_same || !left || !is_marked {
             let Some((now, definition)) = definition_of(&head, name, uid) else { return Ok(()) };
             if !left {
-                return let_go(server, &now, definition).await;
+                return remove_finalizer(server, &now, definition).await;
             }
             if !is_marked {
                 is_marked = true;
@@ -324,7 +324,11 @@ fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> 
 }
 
 /// Removes the finalizer, and deletes the definition if it has no other finalizer.
-async fn let_go(server: &Inner, record: &Arc<Record<Projection>>, mut object: Object) -> Result<(), String> {
+async fn remove_finalizer(
+    server: &Inner,
+    record: &Arc<Record<Projection>>,
+    mut object: Object,
+) -> Result<(), String> {
     let Some(kind) = by_resource("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
         return Ok(());
     };

@@ -24,12 +24,12 @@ const MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum FinalizerVerdict {
     /// It can be removed, with the reason.
-    Goes(String),
+    Removed(String),
     /// It stays, with the reason.
-    Stays(String),
+    Kept(String),
 }
 
-use FinalizerVerdict::{Goes, Stays};
+use FinalizerVerdict::{Kept, Removed};
 
 pub(super) fn plan(
     view: &ClusterView<'_>,
@@ -47,7 +47,7 @@ pub(super) fn plan(
             "it has no finalizer; its kind ends it in its own time (a pod on its node, a namespace when it is empty)",
         );
     }
-    let (mut left, mut goes, mut stays, mut warnings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut left, mut removed, mut stays, mut warnings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut judged: HashMap<String, FinalizerVerdict> = HashMap::new();
     for finalizer in finalizers {
         // A verdict may need a scan of whole collections, and an object may have any number of finalizers.
@@ -55,14 +55,14 @@ pub(super) fn plan(
             .entry(rule(&finalizer).to_owned())
             .or_insert_with(|| judge(view, target, &object, &finalizer, forced, &mut warnings));
         match verdict.clone() {
-            Goes(why) => goes.push(format!("{finalizer} is removed: {why}")),
-            Stays(why) => {
+            Removed(why) => removed.push(format!("{finalizer} is removed: {why}")),
+            Kept(why) => {
                 stays.push(format!("{finalizer} stays: {why}"));
                 left.push(finalizer);
             }
         }
     }
-    if goes.is_empty() {
+    if removed.is_empty() {
         return no(stays.join("; "));
     }
     let name = key_of(&object);
@@ -71,7 +71,7 @@ pub(super) fn plan(
         false => format!("{name} still waits for {}", left.join(", ")),
     };
     warnings.extend(stays);
-    let message = goes.join("; ");
+    let message = removed.join("; ");
     let steps = vec![PlanStep::delete(target.kind.clone(), object, &left, message)];
     let reason = if forced { "UnblockForced" } else { "Unblocked" };
     Ok(Plan { verb: "unblock", reason, summary, warnings, steps })
@@ -94,46 +94,46 @@ fn judge(
     match (names.plural, finalizer) {
         ("persistentvolumes", VOLUME_PROTECTION) => volume_protection(view, object),
         ("persistentvolumes", VOLUME_CONTROLLER) => match (policy(object), used(view, object)) {
-            (_, Some(why)) => Stays(why),
-            ("Retain" | "Recycle", None) => Goes("the policy does not delete the asset".to_owned()),
+            (_, Some(why)) => Kept(why),
+            ("Retain" | "Recycle", None) => Removed("the policy does not delete the asset".to_owned()),
             (_, None) => {
-                Stays("the binder deletes the asset first; its status shows what prevents that".to_owned())
+                Kept("the binder deletes the asset first; its status shows what prevents that".to_owned())
             }
         },
         ("persistentvolumes", PROVISIONER) => provisioner(view, object, forced, warnings),
         ("persistentvolumes", held) if held.starts_with(ATTACHER_PREFIX) => {
             let attached = attachments_of(view, object.name());
             match attached.first() {
-                Some(one) => Stays(format!(
+                Some(one) => Kept(format!(
                     "the attachment {} to {} needs the handle; release that first",
                     one.name(),
                     one.str_at(&["spec", "nodeName"])
                 )),
-                None => Goes("no attachment needs the handle any more".to_owned()),
+                None => Removed("no attachment needs the handle any more".to_owned()),
             }
         }
         ("persistentvolumeclaims", CLAIM_PROTECTION) => {
             let pods: Vec<String> =
                 pods_of(view, object.namespace(), object.name()).iter().map(key_of).collect();
             match pods.is_empty() {
-                true => Goes("no pod uses the claim".to_owned()),
-                false => Stays(format!("pods use the claim: {}; delete them", some(&pods))),
+                true => Removed("no pod uses the claim".to_owned()),
+                false => Kept(format!("pods use the claim: {}; delete them", some(&pods))),
             }
         }
         ("volumeattributesclasses", ATTRIBUTES_PROTECTION) => attributes(view, object),
         ("volumeattachments", held) if held.starts_with(ATTACHER_PREFIX) => {
             // The rule is in one place: an attachment is the proof that a node may write, and `release` checks the node.
-            Stays(
+            Kept(
                 "its driver has to detach the volume; release asks whether the node can still write"
                     .to_owned(),
             )
         }
         (_, "orphan" | "foregroundDeletion") => {
-            Stays("the garbage collector works on what belongs to it; delete or free that".to_owned())
+            Kept("the garbage collector works on what belongs to it; delete or free that".to_owned())
         }
         (_, other) => {
             let owner = other.split_once('/').map_or(other, |(owner, _)| owner);
-            Stays(format!(
+            Kept(format!(
                 "orlop does not know what {owner} waits for; ask its operator, or remove the finalizer with kubectl edit"
             ))
         }
@@ -149,7 +149,7 @@ fn used(view: &ClusterView<'_>, volume: &Object) -> Option<String> {
 
 fn volume_protection(view: &ClusterView<'_>, volume: &Object) -> FinalizerVerdict {
     if let Some(why) = used(view, volume) {
-        return Stays(why);
+        return Kept(why);
     }
     let owner = claim_ref(volume).and_then(|reference| {
         let claim = view.get(claims(), &reference.namespace, &reference.name)?;
@@ -157,9 +157,9 @@ fn volume_protection(view: &ClusterView<'_>, volume: &Object) -> FinalizerVerdic
     });
     match owner {
         Some(claim) if phase(volume) == "Bound" || phase(&claim) == "Bound" => {
-            Stays(format!("the claim {} is bound to it; delete that first", key_of(&claim)))
+            Kept(format!("the claim {} is bound to it; delete that first", key_of(&claim)))
         }
-        Some(_) | None => Goes("no claim is bound to it".to_owned()),
+        Some(_) | None => Removed("no claim is bound to it".to_owned()),
     }
 }
 
@@ -170,7 +170,7 @@ fn provisioner(
     warnings: &mut Vec<String>,
 ) -> FinalizerVerdict {
     if let Some(why) = used(view, volume) {
-        return Stays(why);
+        return Kept(why);
     }
     // Only CSI drivers are registered: for other provisioners a missing registration means nothing.
     let driver = match volume.str_at(&["spec", "csi", "driver"]) {
@@ -179,18 +179,18 @@ fn provisioner(
     };
     if driver.is_empty() {
         let name = volume.annotation("pv.kubernetes.io/provisioned-by").unwrap_or("that made it");
-        return Stays(format!(
+        return Kept(format!(
             "the provisioner {name} looks after the asset first, and orlop does not know whether it runs; ask the team that \
              runs it"
         ));
     }
     if !is_unregistered(view, &driver) {
-        return Stays(format!(
+        return Kept(format!(
             "the provisioner {driver} looks after the asset first; its events on the volume show what prevents that"
         ));
     }
     if !forced {
-        return Stays(format!(
+        return Kept(format!(
             "the provisioner {driver} is responsible for the storage; it is not registered on any node, which does not prove that \
              it does not run; {}",
             words_for_gone("and what becomes of the asset")
@@ -202,7 +202,7 @@ fn provisioner(
             volume.str_at(&["spec", "csi", "volumeHandle"])
         ));
     }
-    Goes(format!("the provisioner {driver} is registered nowhere, and force declares it gone"))
+    Removed(format!("the provisioner {driver} is registered nowhere, and force declares it gone"))
 }
 
 fn attributes(view: &ClusterView<'_>, class: &Object) -> FinalizerVerdict {
@@ -219,7 +219,7 @@ fn attributes(view: &ClusterView<'_>, class: &Object) -> FinalizerVerdict {
         users.extend(all.iter().filter(|object| names_it(object)).map(key_of));
     }
     match users.is_empty() {
-        true => Goes("no volume and no claim names the class".to_owned()),
-        false => Stays(format!("it is the class of {}", some(&users))),
+        true => Removed("no volume and no claim names the class".to_owned()),
+        false => Kept(format!("it is the class of {}", some(&users))),
     }
 }

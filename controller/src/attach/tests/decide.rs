@@ -106,7 +106,7 @@ async fn decision_for_every_state() {
         ("AD-043 another node has it", Facts { holder: Holder::Stays, ..wanted() }, Decision::Refuse),
         (
             "AD-040 another node can let it go",
-            Facts { holder: Holder::CanLetGo, ..wanted() },
+            Facts { holder: Holder::CanDetach, ..wanted() },
             Decision::HolderFirst,
         ),
         (

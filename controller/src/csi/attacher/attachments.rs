@@ -10,7 +10,7 @@ use orlop_csi::error::Code;
 
 use super::decide::{Publish, Step, Unpublish, View, decide, is_ours, volume_name};
 use super::error::{Failure, RecordedError};
-use super::local_state::{Doubts, Latest, LetGo};
+use super::local_state::{Doubts, Latest, ReleasedVolumes};
 use super::writes::{self, Writer, Written};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::Informer;
@@ -31,7 +31,7 @@ pub(super) struct Attacher {
     pub(super) drivers: Drivers,
     pub(super) clock: Clock,
     pub(super) latest: Latest,
-    pub(super) let_go: LetGo,
+    pub(super) released: ReleasedVolumes,
     pub(super) doubts: Doubts,
 }
 
@@ -104,7 +104,7 @@ impl Attacher {
                     self.publish(driver, *call, words, seen).await?
                 }
                 Step::Unpublish(call) => self.unpublish(driver, *call, seen).await?,
-                Step::LetGo => self.release(seen).await?,
+                Step::RemoveFinalizer => self.release(seen).await?,
             };
             match next {
                 AfterStep::Again => {}
@@ -186,7 +186,7 @@ impl Attacher {
     /// in between would repeat the call.
     async fn release(&self, seen: &mut SyncInput) -> Result<AfterStep, Failure> {
         if is_ours(&seen.attachment) {
-            match self.writer.let_go(&seen.attachment).await? {
+            match self.writer.remove_finalizer(&seen.attachment).await? {
                 Written::Done(now) => self.remember(seen, *now),
                 Written::Changed(now) => {
                     self.remember(seen, *now);
@@ -255,7 +255,7 @@ impl SyncInput {
         View {
             attachment: &self.attachment,
             volume,
-            volume_let_go: attacher.let_go.has(volume.and_then(|volume| volume.metadata.uid.as_deref())),
+            volume_released: attacher.released.has(volume.and_then(|volume| volume.metadata.uid.as_deref())),
             node: self.node.as_deref(),
             can: driver.can(),
             doubted,
@@ -275,19 +275,19 @@ impl Attacher {
         for driver in self.drivers.all() {
             let Some(volume) = self.volumes.get(name) else { return Ok(()) };
             let uid = volume.metadata.uid.as_deref();
-            let may = |attached| super::decide::may_let_go(&volume, driver.name(), attached);
+            let may = |attached| super::decide::may_release_volume(&volume, driver.name(), attached);
             if !may(false) {
                 continue;
             }
             // The mark precedes the check: an attachment that the check misses finds the mark.
             if is_terminating(volume.as_ref()) {
-                self.let_go.put(uid);
+                self.released.put(uid);
             }
             if !may(self.attachments.has_indexed(Self::BY_VOLUME, name)) {
-                self.let_go.forget(&uid.unwrap_or_default().into());
+                self.released.forget(&uid.unwrap_or_default().into());
                 continue;
             }
-            match self.writer.let_volume_go(&volume, driver.name()).await? {
+            match self.writer.remove_volume_finalizer(&volume, driver.name()).await? {
                 Written::Done(_) | Written::Gone => {}
                 Written::Changed(_) => return Err(Failure::Busy),
             }

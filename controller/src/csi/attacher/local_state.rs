@@ -70,11 +70,11 @@ fn is_newer(own: &VolumeAttachment, cached: &VolumeAttachment) -> bool {
 /// Volumes whose finalizer is being removed. Either a new attachment finds its volume here, or the sync that removes the
 /// finalizer finds the attachment.
 #[derive(Default)]
-pub(super) struct LetGo {
+pub(super) struct ReleasedVolumes {
     volumes: Mutex<HashSet<Uid>>,
 }
 
-impl LetGo {
+impl ReleasedVolumes {
     pub(super) fn put(&self, volume: Option<&str>) {
         locked(&self.volumes).insert(Uid::from(volume.unwrap_or_default()));
     }

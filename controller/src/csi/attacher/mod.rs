@@ -24,7 +24,7 @@ use k8s_openapi::api::storage::v1::{CSINode, VolumeAttachment};
 
 use self::attachments::Attacher;
 use self::driver_queue::DriverQueues;
-use self::local_state::{Doubts, Latest, LetGo};
+use self::local_state::{Doubts, Latest, ReleasedVolumes};
 use self::writes::Writer;
 use crate::context::{Context, ControllerError};
 use orlop_client::informer::{Change, Registration};
@@ -54,7 +54,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             drivers: context.drivers.clone(),
             clock: context.clock,
             latest: Latest::default(),
-            let_go: LetGo::default(),
+            released: ReleasedVolumes::default(),
             doubts: Doubts::default(),
         });
         let volumes = WorkQueue::new(LIMIT);
@@ -141,7 +141,7 @@ impl Waking {
 
     fn volume(&self, change: &Change<PersistentVolume>) {
         if let Some(gone) = change.gone_uid() {
-            self.attacher.let_go.forget(gone);
+            self.attacher.released.forget(gone);
         }
         if change.new.as_deref().is_some_and(requeue::volume_is_held) {
             self.volumes.add(change.key().to_string());

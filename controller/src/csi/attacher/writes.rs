@@ -86,7 +86,7 @@ impl Writer {
     }
 
     /// Removes a driver's finalizer from a volume.
-    pub(super) async fn let_volume_go(
+    pub(super) async fn remove_volume_finalizer(
         &self,
         volume: &PersistentVolume,
         driver: &str,
@@ -135,7 +135,7 @@ impl Writer {
     }
 
     /// Removes the finalizer from a detached attachment, over concurrent writes.
-    pub(super) async fn let_go(
+    pub(super) async fn remove_finalizer(
         &self,
         attachment: &VolumeAttachment,
     ) -> Result<Written<VolumeAttachment>, Failure> {

@@ -12,7 +12,7 @@ const PAIR: [&str; 2] = [
 ];
 
 /// Syncs the queued objects until the queues are empty. Returns their keys.
-async fn look_at_all(binder: &Binder) -> BTreeSet<String> {
+async fn sync_all(binder: &Binder) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
     loop {
         if let Some(key) = binder.claims.try_get() {
@@ -31,7 +31,7 @@ async fn look_at_all(binder: &Binder) -> BTreeSet<String> {
 
 async fn resync(binder: &Binder) -> BTreeSet<String> {
     binder.resync();
-    look_at_all(binder).await
+    sync_all(binder).await
 }
 
 fn set(keys: &[&str]) -> BTreeSet<String> {

@@ -24,7 +24,7 @@ pub(super) struct View<'a> {
     /// The volume that it names, if it exists.
     pub(super) volume: Option<&'a PersistentVolume>,
     /// The volume's last attachment is gone and its finalizer is being removed.
-    pub(super) volume_let_go: bool,
+    pub(super) volume_released: bool,
     /// The drivers registered on its node.
     pub(super) node: Option<&'a CSINode>,
     /// The driver's capabilities.
@@ -47,7 +47,7 @@ pub(super) enum Step {
     /// Call ControllerUnpublishVolume.
     Unpublish(Box<Unpublish>),
     /// The driver does not detach: remove the attachment's finalizer.
-    LetGo,
+    RemoveFinalizer,
 }
 
 /// A call of ControllerPublishVolume.
@@ -172,7 +172,7 @@ pub(super) fn decide(view: &View<'_>) -> Result<Step, AttachRefusal> {
         (false, false) => attach(view),
         (true, _) if !is_ours(view.attachment) && (trivial || !view.doubted) => Ok(Step::Rest),
         // A published volume has to be unpublished, whatever capabilities the driver reports now.
-        (true, true) if recorded(view).is_none() => Ok(Step::LetGo),
+        (true, true) if recorded(view).is_none() => Ok(Step::RemoveFinalizer),
         (true, true | false) => detach(view),
     }
 }
@@ -187,7 +187,7 @@ fn attach(view: &View<'_>) -> Result<Step, AttachRefusal> {
     let driver = attachment.spec.attacher.as_str();
     if let Some(volume) = named_volume(view)? {
         let name = || volume.metadata.name.clone().unwrap_or_default();
-        if is_terminating(volume) || view.volume_let_go {
+        if is_terminating(volume) || view.volume_released {
             return Err(AttachRefusal::VolumeGoing(name()));
         }
         if !has_finalizer(volume, &attacher_finalizer(driver)) {
@@ -287,7 +287,7 @@ pub(super) fn place(view: &View<'_>) -> Option<(String, String)> {
 
 /// Whether the finalizer of `driver` can be removed from a volume: nothing is attached, and the volume is being deleted or
 /// no longer belongs to this driver.
-pub(super) fn may_let_go(volume: &PersistentVolume, driver: &str, attached: bool) -> bool {
+pub(super) fn may_release_volume(volume: &PersistentVolume, driver: &str, attached: bool) -> bool {
     if attached || !has_finalizer(volume, &attacher_finalizer(driver)) {
         return false;
     }

@@ -51,7 +51,7 @@ fn word(step: Result<Step, AttachRefusal>) -> String {
             let after = if call.unlisted { " if it can" } else { "" };
             format!("unpublish {} from {}{after}", call.handle, call.node_id)
         }
-        Ok(Step::LetGo) => "let go".to_owned(),
+        Ok(Step::RemoveFinalizer) => "remove the finalizer".to_owned(),
         Err(refusal) => refusal.to_string(),
     }
 }
@@ -220,7 +220,15 @@ fn next_step_for_every_state() {
             false,
             "persistentvolume \"pv\" not found",
         ),
-        ("trivial now, and never asked", &[&deleted, &ours, &attached], &None, &None, false, false, "let go"),
+        (
+            "trivial now, and never asked",
+            &[&deleted, &ours, &attached],
+            &None,
+            &None,
+            false,
+            false,
+            "remove the finalizer",
+        ),
     ];
     for (name, changes, volume, node, attaches, doubted, wanted) in table {
         let attachment = attachment(changes);
@@ -228,7 +236,7 @@ fn next_step_for_every_state() {
         let view = View {
             attachment: &attachment,
             volume: volume.as_ref(),
-            volume_let_go: false,
+            volume_released: false,
             node: node.as_ref(),
             can: &can,
             doubted: *doubted,
@@ -248,21 +256,21 @@ fn listed_place_is_where_the_volume_was_published() {
         ("nothing says where", vec![], None, None),
     ] {
         let attachment = attachment(&changes);
-        let (volume, volume_let_go, doubted) = (Some(&pv), false, false);
-        let view = View { attachment: &attachment, volume, volume_let_go, node, can: &can, doubted };
+        let (volume, volume_released, doubted) = (Some(&pv), false, false);
+        let view = View { attachment: &attachment, volume, volume_released, node, can: &can, doubted };
         let wanted = wanted.map(|node| ("h".to_owned(), node.to_owned()));
         assert_eq!(place(&view), wanted, "{name}");
     }
 }
 
 /// The publish request for a volume, with these capabilities.
-fn asked(volume: &PersistentVolume, rpcs: &[Rpc], let_go: bool) -> Result<Publish, String> {
+fn asked(volume: &PersistentVolume, rpcs: &[Rpc], released: bool) -> Result<Publish, String> {
     let (attachment, node) = (attachment(&[]), on_its_node());
     let can = can(&[&[Rpc::PublishUnpublishVolume], rpcs].concat());
     let view = View {
         attachment: &attachment,
         volume: Some(volume),
-        volume_let_go: let_go,
+        volume_released: released,
         node: Some(&node),
         can: &can,
         doubted: false,
@@ -317,6 +325,6 @@ fn volume_finalizer_is_removed_only_when_unused() {
             false,
         ),
     ] {
-        assert_eq!(may_let_go(&volume(change), DRIVER, attached), wanted, "{name}");
+        assert_eq!(may_release_volume(&volume(change), DRIVER, attached), wanted, "{name}");
     }
 }
