@@ -94,15 +94,34 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         std::os::unix::fs::fchown(&listener, Some(65_533), None).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let plugin = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"hush"}}"#;
+        let kubeconfig = serde_json::json!({
+            "current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "clusters": [{"name": "a", "cluster": {"server": url}}],
+            "users": [{"name": "a", "user": {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "echo",
+                "args": [plugin], "interactiveMode": "Never"}}}],
+        });
+        std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
         let token = Some("hush".to_owned());
-        let endpoint = Endpoint::Url { url, token, ca_file: None, insecure: false };
-        let client = connect(endpoint).await.unwrap();
-        let error = message_of(&client.apiserver_version().await.unwrap_err());
-        assert!(error.contains("belongs to user 65533, not to root or to your own user"), "{error}");
-        assert!(!error.contains("hush"), "{error}");
-        let mut received = Vec::new();
-        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
-        assert_eq!(received, b"");
+        for (case, endpoint) in [
+            ("1 a token", Endpoint::Url { url, token, ca_file: None, insecure: false }),
+            (
+                "2 a plugin",
+                Endpoint::Kubeconfig { path: Some(file.path().to_owned()), context: None, server: None },
+            ),
+        ] {
+            let client = connect(endpoint).await.unwrap();
+            let error = message_of(&client.apiserver_version().await.unwrap_err());
+            assert!(
+                error.contains("belongs to user 65533, not to root or to your own user"),
+                "{case}: {error}"
+            );
+            assert!(!error.contains("hush"), "{case}: {error}");
+            let mut received = Vec::new();
+            listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+            assert_eq!(received, b"", "{case}");
+        }
     }
 
     #[test]
