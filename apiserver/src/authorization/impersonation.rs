@@ -2,45 +2,15 @@
 //!
 //! Upstream: apiserver `pkg/endpoints/filters/impersonation`.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
-
 use axum::extract::Request;
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
-use orlop_auth::impersonation::{Attempt, Check, Impersonation, Mode};
+use orlop_auth::impersonation::{Attempt, Check, Impersonation};
 use orlop_auth::request_info::RequestInfo;
-use parking_lot::Mutex;
 
 use super::forbidden::forbidden;
 use crate::exchange::user_of;
 use crate::state::Inner;
-
-/// Maximum number of users whose last mode is known (upstream).
-const MAX_USERS: usize = 10_000;
-
-/// The mode in which each user has last impersonated another one. As upstream, its next request tries this mode first, which saves
-/// the checks of the modes before it. A user with the rights of several modes gets the groups of that mode.
-#[derive(Default)]
-pub(crate) struct LastModes {
-    /// By the hash of the user name. A collision only changes the order of the modes.
-    modes: Mutex<HashMap<u64, Mode>>,
-    hasher: RandomState,
-}
-
-impl LastModes {
-    fn of(&self, user: &str) -> Option<Mode> {
-        self.modes.lock().get(&self.hasher.hash_one(user)).copied()
-    }
-
-    fn set(&self, user: &str, mode: Mode) {
-        let mut modes = self.modes.lock();
-        if modes.len() >= MAX_USERS {
-            modes.clear();
-        }
-        modes.insert(self.hasher.hash_one(user), mode);
-    }
-}
 
 /// The user that impersonates, and its attempts to do so.
 pub(super) struct WantedImpersonation {
@@ -100,20 +70,4 @@ async fn may_all(server: &Inner, attempt: &Attempt) -> Result<(), ApiError> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn number_of_last_modes_is_bounded() {
-        let modes = LastModes::default();
-        for number in 0..MAX_USERS + 2 {
-            modes.set(&number.to_string(), Mode::Legacy);
-        }
-        assert!(modes.modes.lock().len() <= MAX_USERS);
-        assert_eq!(modes.of(&(MAX_USERS + 1).to_string()), Some(Mode::Legacy));
-        assert_eq!(modes.of("another user"), None);
-    }
 }

@@ -7,6 +7,7 @@ pub mod config_file;
 pub(crate) mod escalation;
 mod forbidden;
 mod impersonation;
+mod last_modes;
 mod layer;
 pub mod options;
 pub(crate) mod parameters;
@@ -23,7 +24,7 @@ use orlop_auth::request_info::RequestInfo;
 use orlop_store::Kv;
 
 pub(crate) use forbidden::forbidden;
-use impersonation::LastModes;
+use last_modes::LastModes;
 pub(crate) use layer::{authorize, may_blocking, may_create, right};
 use stored_graph::StoredGraph;
 use stored_rbac::StoredRbac;
