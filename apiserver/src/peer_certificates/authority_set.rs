@@ -56,8 +56,7 @@ impl Authority {
     /// Whether this authority ends a path and permits its length. Another one with the same name and key may have other limits, such as
     /// name constraints.
     fn permits(&self, path: &VerifiedPath<'_>) -> bool {
-        self.anchor == *path.anchor()
-            && self.limits.permits_length(path.intermediate_certificates().count())
+        self.anchor == *path.anchor() && self.limits.permits_length(path.intermediate_certificates().count())
     }
 }
 

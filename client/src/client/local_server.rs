@@ -57,7 +57,8 @@ pub(super) fn check(connection: TokioIo<TcpStream>) -> Result<TokioIo<TcpStream>
 fn judge(user: ServerUser, own: u32, address: SocketAddr) -> Result<(), LocalServerError> {
     let is_other = |user: &u32| *user != own && *user != ROOT;
     match user {
-        ServerUser::Known { connection, listener } => match [connection, listener].into_iter().find(is_other) {
+        ServerUser::Known { connection, listener } => match [connection, listener].into_iter().find(is_other)
+        {
             None => Ok(()),
             Some(user) => Err(LocalServerError::OtherUser { address, user }),
         },
