@@ -5,7 +5,7 @@
 use axum::extract::Request;
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
-use orlop_auth::impersonation::{Attempt, Check, Impersonation};
+use orlop_auth::impersonation::{Attempt, Check, Impersonation, Mode};
 use orlop_auth::request_info::RequestInfo;
 
 use super::forbidden::forbidden;
@@ -32,11 +32,14 @@ pub(super) fn wanted(request: &Request) -> Result<Option<WantedImpersonation>, A
     Ok(Some(WantedImpersonation { user: user.username.clone(), attempts }))
 }
 
-/// The user to impersonate.
+/// The user to impersonate, and the mode that permits it.
 ///
 /// # Errors
 /// 403 if the authenticated user lacks a right in each mode.
-pub(super) async fn impersonate(server: &Inner, asked: WantedImpersonation) -> Result<UserInfo, ApiError> {
+pub(super) async fn impersonate(
+    server: &Inner,
+    asked: WantedImpersonation,
+) -> Result<(UserInfo, Mode), ApiError> {
     let WantedImpersonation { user, mut attempts } = asked;
     let modes = &server.authorizer.last_modes;
     let last = modes.of(&user);
@@ -49,7 +52,7 @@ pub(super) async fn impersonate(server: &Inner, asked: WantedImpersonation) -> R
                 if Some(attempt.mode) != last {
                     modes.set(&user, attempt.mode);
                 }
-                return Ok(attempt.user);
+                return Ok((attempt.user, attempt.mode));
             }
             Err(error) => _ = first.get_or_insert(error),
         }

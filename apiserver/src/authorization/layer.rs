@@ -38,10 +38,10 @@ pub(crate) async fn authorize(
         Err(error) => Err(error),
     };
     let checked = match impersonated {
-        Ok(user) => {
-            if let Some(user) = user {
+        Ok(impersonated) => {
+            if let Some((user, mode)) = impersonated {
                 if let Some(audited) = audited {
-                    audited.impersonates(&user);
+                    audited.impersonates(&user, mode.constraint());
                 }
                 request.extensions_mut().insert(user);
             }

@@ -92,7 +92,7 @@ impl Impersonation {
 
     fn constrained(&self, mode: Mode, name: &str, request: &RequestInfo) -> Vec<Check> {
         let on = format!("impersonate-on:{name}:{}", request.verb);
-        let verb = format!("impersonate:{name}");
+        let verb = mode.constraint();
         let user = match node_name(&self.user) {
             // The right covers each node on which the account runs.
             Some(_) if mode == Mode::AssociatedNode => right(&verb, AUTHENTICATION, "", "nodes", "", "*"),

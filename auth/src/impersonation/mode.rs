@@ -61,6 +61,11 @@ impl Mode {
         }
     }
 
+    /// The verb for the user; empty for unconstrained impersonation.
+    pub fn constraint(self) -> String {
+        self.name().map(|name| format!("impersonate:{name}")).unwrap_or_default()
+    }
+
     /// The requesting user for the authorizer. In the mode [`Mode::AssociatedNode`], the right covers all nodes of the account, so the
     /// authorizer sees no attributes of one of them.
     pub(super) fn requester(self, user: &UserInfo) -> UserInfo {
