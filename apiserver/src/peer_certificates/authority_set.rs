@@ -11,7 +11,7 @@ use webpki::{
 };
 
 /// `anyExtendedKeyUsage` and `id-kp-clientAuth` of RFC 5280.
-const CLIENT_PURPOSES: [KeyPurposeId<'_>; 2] = [
+const CLIENT_PURPOSES: [KeyPurposeId<'static>; 2] = [
     KeyPurposeId::new(&[0x55, 0x1d, 0x25, 0x00]),
     KeyPurposeId::new(&[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02]),
 ];
