@@ -78,12 +78,13 @@ pub(crate) fn prepare(given: Option<&Path>) -> Result<PathBuf, DataDirError> {
         Some(path) => path.to_owned(),
         None => default(rustix::process::geteuid().is_root(), |name| std::env::var_os(name))?,
     };
-    check_owner("--data-dir", &path)?;
     match std::fs::metadata(&path) {
         Ok(found) if !found.is_dir() => return Err(DataDirError::NoDirectory { path }),
         Ok(_) => {}
         Err(_) => create(&path).map_err(|error| DataDirError::Create { path: path.clone(), error })?,
     }
+    // Afterwards: another user may have created the directory in the meantime.
+    check_owner("--data-dir", &path)?;
     if is_own(&path).map_err(|error| DataDirError::Mode { path: path.clone(), error })? {
         restrict(&path)?;
     }

@@ -12,6 +12,8 @@ pub const ANONYMOUS: &str = "system:anonymous";
 /// The group of [`ANONYMOUS`].
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 
+/// The group of node agents.
+pub(crate) const NODES: &str = "system:nodes";
 /// The prefix of the user names of service accounts; namespace and name follow.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 /// The group of all service accounts, and the prefix of the group of those of a namespace.
@@ -87,7 +89,7 @@ impl UserInfo {
 
     /// A node agent. The Node authorizer and `NodeRestriction` limit it to the objects of its node.
     pub fn node(name: &str) -> Self {
-        Self::new(format!("system:node:{name}"), ["system:nodes".to_owned()])
+        Self::new(format!("system:node:{name}"), [NODES.to_owned()])
     }
 
     /// The user of a request without credentials.

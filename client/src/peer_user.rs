@@ -4,6 +4,12 @@
 //! it. That user stays the same if the process changes its user or hands the socket over. Only an established socket with an inode
 //! counts: for others (closed, or in TIME_WAIT) the kernel reports user 0.
 //!
+//! The kernel itself accepts the connections of some listeners (`AF_SMC`), as root. Therefore a server is known by its connection and by
+//! its listener, which a process has created.
+//!
+//! A socket that is bound to a network interface is found only by this interface. All connections of a machine to itself use the
+//! loopback interface, whatever their addresses are.
+//!
 //! In a user namespace, the kernel reports every user without a mapping as the overflow user (`/proc/sys/kernel/overflowuid`), so that
 //! this user is unknown there, even if it has the same ID as the user of this process.
 
@@ -23,6 +29,8 @@ const TCP: u8 = 6;
 const ESTABLISHED: u8 = 1;
 const SYN_RECEIVED: u8 = 3;
 const LISTENING: u8 = 10;
+/// The loopback interface of every network namespace: `LOOPBACK_IFINDEX` of Linux (net/flow.h).
+const LOOPBACK: u32 = 1;
 /// The overflow user if the kernel does not report it.
 const DEFAULT_OVERFLOW_USER: u32 = 65_534;
 
@@ -37,15 +45,23 @@ const REQUEST_LENGTH: usize = 16 + 56;
 /// struct nlmsghdr and struct inet_diag_msg.
 const RESPONSE_LENGTH: usize = 16 + 72;
 
-/// The user at the other end of a connection that this process has opened to a server on this machine.
+/// The users at the other end of a connection that this process has opened to a server on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerUser {
-    /// The user with this ID.
-    Known(u32),
-    /// The user has no ID in this user namespace.
+    /// The users that have created the two sockets of the server. They differ if one process listens for another one, for example
+    /// systemd.
+    Known {
+        /// The user of the accepted connection.
+        connection: u32,
+        /// The user of the socket that has accepted it.
+        listener: u32,
+    },
+    /// A user has no ID in this user namespace.
     Unmapped,
-    /// The server has closed the connection, or does not exist.
+    /// The server has closed the connection, no longer listens, or does not exist.
     Closed,
+    /// The connection is open, but its other end is not in this network namespace: a rule of the administrator (NAT) forwards the port.
+    Forwarded,
 }
 
 /// The user of the client of an accepted connection; `None` if the connection does not come from this machine, or the kernel does not
@@ -62,7 +78,8 @@ pub fn client_user(client: SocketAddr, own: SocketAddr) -> io::Result<Option<u32
     Ok(found.and_then(FoundSocket::user).filter(|user| Some(*user) != *UNMAPPED))
 }
 
-/// The user of the server of a connection that this process has opened; `None` if the server is on another machine.
+/// The users of the server of a connection that this process has opened; `None` if the server is on another machine. A port of an address
+/// other than loopback that is forwarded counts as another machine.
 ///
 /// # Errors
 /// The kernel provides no socket monitoring to this process.
@@ -72,29 +89,47 @@ pub fn server_user(server: SocketAddr, own: SocketAddr) -> io::Result<Option<Ser
     if server.ip() != own.ip() && !(server.ip().is_loopback() && own.ip().is_loopback()) {
         return Ok(None);
     }
+    let own_end = || io::Result::Ok(socket_in(&ask(&request(own, server))?, own, server));
+    let server_end = || io::Result::Ok(socket_in(&ask(&request(server, own))?, server, own));
     // Without the module inet_diag, the kernel finds no socket at all.
-    if socket_in(&ask(&request(own, server))?, own, server).is_none() {
+    if own_end()?.is_none() {
         return Err(io::Error::other("the kernel does not find the socket of this process"));
     }
-    let connection = || io::Result::Ok(socket_in(&ask(&request(server, own))?, server, own));
-    let user = match connection()? {
-        Some(socket) if socket.is_queued() => {
-            let listener = listener_in(&ask(&request(server, nowhere(server)))?, server);
-            // While the connection waits to be accepted, its listener is the one that was found.
-            match connection()? {
-                Some(socket) if socket.is_queued() => listener,
-                Some(socket) => socket.user(),
-                None => None,
-            }
-        }
-        Some(socket) => socket.user(),
+    let mut connection = server_end()?;
+    let listener = listener_in(&ask(&request(server, nowhere(server)))?, server);
+    // While the connection waits to be accepted, its listener is the one that was found.
+    if connection.is_some_and(FoundSocket::is_queued) {
+        connection = server_end()?;
+    }
+    // Read last: a connection without another end is closed, unless it is forwarded.
+    let is_open = own_end()?.is_some_and(|own| own.state == ESTABLISHED);
+    let user = user_of_server(connection, listener, is_open, *UNMAPPED);
+    Ok(Some(user).filter(|user| *user != ServerUser::Forwarded || server.ip().is_loopback()))
+}
+
+/// The user of a server with these sockets. `is_open` is whether the client's end of the connection is open, and `unmapped` the overflow
+/// user. Pure.
+fn user_of_server(
+    connection: Option<FoundSocket>,
+    listener: Option<u32>,
+    is_open: bool,
+    unmapped: Option<u32>,
+) -> ServerUser {
+    let user = match connection {
+        // If its queue is full, the listener accepts the connection with the first data.
+        None if is_open && listener.is_some() => listener,
+        None if is_open => return ServerUser::Forwarded,
         None => None,
+        Some(socket) if socket.is_queued() => listener,
+        Some(socket) => socket.user(),
     };
-    Ok(Some(match user {
+    match user.zip(listener) {
         None => ServerUser::Closed,
-        Some(user) if Some(user) == *UNMAPPED => ServerUser::Unmapped,
-        Some(user) => ServerUser::Known(user),
-    }))
+        Some((connection, listener)) if [connection, listener].map(Some).contains(&unmapped) => {
+            ServerUser::Unmapped
+        }
+        Some((connection, listener)) => ServerUser::Known { connection, listener },
+    }
 }
 
 /// The user that represents all users without a mapping; `None` if every user has one. Pure.
@@ -148,8 +183,8 @@ fn request(peer: SocketAddr, local: SocketAddr) -> Vec<u8> {
     bytes.extend([family(peer), TCP, 0, 0]);
     bytes.extend(u32::MAX.to_ne_bytes());
     bytes.extend(socket_id(peer, local));
-    // Any interface, and no cookie.
-    bytes.extend(0_u32.to_ne_bytes());
+    // No cookie.
+    bytes.extend(LOOPBACK.to_ne_bytes());
     bytes.extend([0xff; 8]);
     bytes
 }
@@ -246,7 +281,7 @@ mod tests {
         client_user(server.peer_addr().unwrap(), server.local_addr().unwrap()).unwrap()
     }
 
-    fn user_of_server(client: &TcpStream) -> Option<ServerUser> {
+    fn server_of(client: &TcpStream) -> Option<ServerUser> {
         server_user(client.peer_addr().unwrap(), client.local_addr().unwrap()).unwrap()
     }
 
@@ -264,6 +299,58 @@ mod tests {
         }
     }
 
+    fn known(user: u32) -> Option<ServerUser> {
+        Some(ServerUser::Known { connection: user, listener: user })
+    }
+
+    #[test]
+    fn server_is_known_by_its_connection_and_its_listener() {
+        let socket = |state, inode| Some(FoundSocket { state, user: 7, inode });
+        let known = |connection, listener| ServerUser::Known { connection, listener };
+        for (case, connection, listener, is_open, want) in [
+            ("1 accepted", socket(ESTABLISHED, 1), Some(7), true, known(7, 7)),
+            ("2 accepted for another process", socket(ESTABLISHED, 1), Some(8), true, known(7, 8)),
+            ("3 in the queue", socket(ESTABLISHED, 0), Some(8), true, known(8, 8)),
+            ("4 in the queue without data", socket(SYN_RECEIVED, 0), Some(8), true, known(8, 8)),
+            ("5 nothing listens", socket(ESTABLISHED, 1), None, true, ServerUser::Closed),
+            ("6 the queue is gone", socket(ESTABLISHED, 0), None, true, ServerUser::Closed),
+            ("7 half closed", socket(5, 1), Some(7), true, ServerUser::Closed),
+            ("8 closed", None, Some(7), false, ServerUser::Closed),
+            ("9 closed, and nothing listens", None, None, false, ServerUser::Closed),
+            ("10 the queue is full", None, Some(7), true, known(7, 7)),
+            ("11 forwarded", None, None, true, ServerUser::Forwarded),
+        ] {
+            assert_eq!(user_of_server(connection, listener, is_open, None), want, "{case}");
+        }
+        for unmapped in [7, 8] {
+            let user = user_of_server(socket(ESTABLISHED, 1), Some(8), true, Some(unmapped));
+            assert_eq!(user, ServerUser::Unmapped, "{unmapped}");
+        }
+    }
+
+    #[test]
+    fn sockets_of_the_loopback_interface_are_found() {
+        if !orlop_test_support::privileges::has_root("a socket that is bound to an interface") {
+            return;
+        }
+        let bound = || {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            socket.bind_device(Some(b"lo")).unwrap();
+            socket
+        };
+        let listener = bound();
+        listener.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+        listener.listen(1).unwrap();
+        let listener = TcpListener::from(listener);
+        let own = rustix::process::geteuid().as_raw();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(server_of(&client), known(own), "a server");
+        let client = bound();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        client.connect(&listener.local_addr().unwrap().into()).unwrap();
+        assert_eq!(user(&listener.accept().unwrap().0), Some(own), "a client");
+    }
+
     #[test]
     fn other_users_are_reported() {
         if !orlop_test_support::privileges::has_root("sockets of another user") {
@@ -275,29 +362,34 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         give(&listener);
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        assert_eq!(user_of_server(&client), Some(ServerUser::Known(65_533)), "not accepted");
+        assert_eq!(server_of(&client), known(65_533), "not accepted");
         let (server, _) = listener.accept().unwrap();
-        assert_eq!(user_of_server(&client), Some(ServerUser::Known(0)), "accepted by this process");
+        let two = ServerUser::Known { connection: 0, listener: 65_533 };
+        assert_eq!(server_of(&client), Some(two), "accepted by this process");
         give(&server);
-        assert_eq!(user_of_server(&client), Some(ServerUser::Known(65_533)), "accepted");
+        assert_eq!(server_of(&client), known(65_533), "accepted");
         give(&client);
         assert_eq!(user(&server), Some(65_533));
     }
 
     #[test]
     fn server_is_known_before_and_after_it_accepts() {
-        let own = Some(ServerUser::Known(rustix::process::geteuid().as_raw()));
+        let own = known(rustix::process::geteuid().as_raw());
         for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
             let Ok(listener) = TcpListener::bind(address) else { continue };
             let port = listener.local_addr().unwrap().port();
             let to = if address == "[::1]:0" { format!("[::1]:{port}") } else { format!("127.0.0.1:{port}") };
             let client = TcpStream::connect(&to).unwrap();
-            assert_eq!(user_of_server(&client), own, "{address}: not accepted");
+            assert_eq!(server_of(&client), own, "{address}: not accepted");
             let (server, _) = listener.accept().unwrap();
-            assert_eq!(user_of_server(&client), own, "{address}: accepted");
-            // The listener of another process may have the address now.
+            assert_eq!(server_of(&client), own, "{address}: accepted");
             server.shutdown(Shutdown::Write).unwrap();
-            assert_eq!(user_of_server(&client), Some(ServerUser::Closed), "{address}: half closed");
+            assert_eq!(server_of(&client), Some(ServerUser::Closed), "{address}: half closed");
+            let client = TcpStream::connect(&to).unwrap();
+            let _server = listener.accept().unwrap();
+            // Another process may listen there now.
+            drop(listener);
+            assert_eq!(server_of(&client), Some(ServerUser::Closed), "{address}: nothing listens");
         }
     }
 

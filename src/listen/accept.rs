@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use axum::Extension;
@@ -78,8 +78,12 @@ fn set_up(stream: &TcpStream) -> io::Result<()> {
 
 /// The user of a client on loopback; `None` if it is not known.
 fn user_of(client: SocketAddr, own: SocketAddr) -> Option<u32> {
+    /// Clients open connections, so only the first failure is logged.
+    static LOGGED: Once = Once::new();
     client_user(client, own).unwrap_or_else(|error| {
-        tracing::warn!("the user of a loopback connection cannot be determined: {error}");
+        LOGGED.call_once(|| {
+            tracing::warn!("the user of a loopback connection cannot be determined: {error}");
+        });
         None
     })
 }

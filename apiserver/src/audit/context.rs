@@ -68,9 +68,11 @@ impl AuditContext {
         self.rule.level >= Level::RequestResponse
     }
 
-    /// Records the user as which the request runs.
-    pub(crate) fn impersonates(&self, user: &UserInfo) {
-        self.state.lock().progress.impersonated = Some(user.clone());
+    /// Records the user as which the request runs, and the verb of constrained impersonation that permits it.
+    pub(crate) fn impersonates(&self, user: &UserInfo, constraint: String) {
+        let mut state = self.state.lock();
+        state.progress.impersonated = Some(user.clone());
+        state.progress.impersonation_constraint = constraint;
     }
 
     /// Records the decision of the authorizer.

@@ -10,11 +10,11 @@ use http::header::{ACCEPT, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{StatusCode, Uri};
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
-use orlop_auth::impersonation::{Attempt, Check, Impersonation};
 use orlop_auth::node;
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 
-use super::AuthorizationDecision;
+use super::forbidden::forbidden;
+use super::{AuthorizationDecision, impersonation};
 use crate::audit::context::AuditContext;
 use crate::authentication::InThisProcess;
 use crate::encode::answer;
@@ -32,16 +32,16 @@ pub(crate) async fn authorize(
 ) -> Response {
     let audited = request.extensions().get::<Arc<AuditContext>>().cloned();
     let audited = audited.as_deref();
-    let impersonated = match impersonation(&request) {
-        Ok(Some(wanted)) => impersonate(&server, wanted).await.map(Some),
+    let impersonated = match impersonation::wanted(&request) {
+        Ok(Some(wanted)) => impersonation::impersonate(&server, wanted).await.map(Some),
         Ok(None) => Ok(None),
         Err(error) => Err(error),
     };
     let checked = match impersonated {
-        Ok(user) => {
-            if let Some(user) = user {
+        Ok(impersonated) => {
+            if let Some((user, mode)) = impersonated {
                 if let Some(audited) = audited {
-                    audited.impersonates(&user);
+                    audited.impersonates(&user, mode.constraint());
                 }
                 request.extensions_mut().insert(user);
             }
@@ -129,49 +129,6 @@ fn permitted(user: &UserInfo, right: &RequestInfo, decision: &AuthorizationDecis
         "" => Err(forbidden(user, right, &decision.reason)),
         why => Err(ApiError::plain_internal(why)),
     }
-}
-
-/// The user that impersonates, and its attempts to do so.
-struct WantedImpersonation {
-    /// The authenticated user.
-    user: UserInfo,
-    attempts: Vec<Attempt>,
-}
-
-/// The impersonation that the headers of a request ask for.
-fn impersonation(request: &Request) -> Result<Option<WantedImpersonation>, ApiError> {
-    let wanted =
-        Impersonation::of(request.headers()).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let Some(wanted) = wanted else { return Ok(None) };
-    let user = user_of(request.extensions())?.clone();
-    Ok(Some(WantedImpersonation { user, attempts: wanted.attempts(&RequestInfo::of_request(request)) }))
-}
-
-/// The user to impersonate, if the authenticated one may do so.
-async fn impersonate(server: &Inner, asked: WantedImpersonation) -> Result<UserInfo, ApiError> {
-    let WantedImpersonation { user, attempts } = asked;
-    let mut first = None;
-    for attempt in attempts {
-        match may_all(server, &user, &attempt.checks).await {
-            Ok(()) => return Ok(attempt.user),
-            Err(error) => _ = first.get_or_insert(error),
-        }
-    }
-    Err(first.unwrap_or_else(|| ApiError::internal("all impersonation modes failed")))
-}
-
-/// Checks that a user has all of these rights.
-async fn may_all(server: &Inner, user: &UserInfo, checks: &[Check]) -> Result<(), ApiError> {
-    for Check { right, refused } in checks {
-        if let Some(why) = refused {
-            return Err(forbidden(user, right, why));
-        }
-        let decision = server.authorizer.decide(user, right).await;
-        if !decision.allowed {
-            return Err(forbidden(user, right, &decision.reason));
-        }
-    }
-    Ok(())
 }
 
 /// The user of a request, if the server restricts it.
@@ -275,43 +232,4 @@ fn report_missing_right(user: &UserInfo, reason: &str, error: &ApiError) {
          agents need the mode Node in --authorization-mode",
         error.message
     );
-}
-
-/// A hint for a path such as `namespaces/NAMESPACE/stream`, which is the subresource `stream` of a namespace and does not exist.
-fn whole_cluster(at: &ResourceTarget) -> String {
-    let is_stream = matches!(at.subresource.as_str(), "stream" | "timeline" | "capture" | "revisions");
-    if (at.group.as_str(), at.resource.as_str()) != ("orlop.dev", "namespaces") || !is_stream {
-        return String::new();
-    }
-    format!(
-        "; streams, timelines, captures and revisions include all namespaces: use /apis/orlop.dev/v1/{}",
-        at.subresource
-    )
-}
-
-/// 403 with upstream's text (apiserver `pkg/endpoints/handlers/responsewriters/errors.go`).
-pub(crate) fn forbidden(user: &UserInfo, request: &RequestInfo, reason: &str) -> ApiError {
-    let (user, verb) = (&user.username, &request.verb);
-    let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-    match &request.target {
-        RequestTarget::Path(path) => {
-            ApiError::forbidden_path(format!("forbidden: User {user:?} cannot {verb} path {path:?}{reason}"))
-        }
-        RequestTarget::Resource(at) => {
-            let resource = match at.subresource.as_str() {
-                "" => at.resource.clone(),
-                subresource => format!("{}/{subresource}", at.resource),
-            };
-            let place = match at.namespace.as_str() {
-                "" => "at the cluster scope".to_owned(),
-                namespace => format!("in the namespace {namespace:?}"),
-            };
-            let why = format!(
-                "User {user:?} cannot {verb} resource {resource:?} in API group {:?} {place}{reason}",
-                at.group
-            );
-            let why = why + &whole_cluster(at);
-            ApiError::forbidden_resource(&at.group, &at.resource, &at.name, &why)
-        }
-    }
 }

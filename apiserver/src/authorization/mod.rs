@@ -5,6 +5,9 @@
 pub(crate) mod bootstrap;
 pub mod config_file;
 pub(crate) mod escalation;
+mod forbidden;
+mod impersonation;
+mod last_modes;
 mod layer;
 pub mod options;
 pub(crate) mod parameters;
@@ -20,7 +23,9 @@ use orlop_auth::rbac::PermittedBy;
 use orlop_auth::request_info::RequestInfo;
 use orlop_store::Kv;
 
-pub(crate) use layer::{authorize, forbidden, may_blocking, may_create, right};
+pub(crate) use forbidden::forbidden;
+use last_modes::LastModes;
+pub(crate) use layer::{authorize, may_blocking, may_create, right};
 use stored_graph::StoredGraph;
 use stored_rbac::StoredRbac;
 pub use webhook::AuthorizationWebhookConfig;
@@ -70,6 +75,7 @@ pub(crate) struct Authorizer {
     pub(crate) rbac: StoredRbac,
     graph: Arc<StoredGraph>,
     webhooks: Vec<Arc<AuthorizationWebhook>>,
+    last_modes: LastModes,
 }
 
 /// The opinions of the modes so far.
@@ -136,6 +142,7 @@ impl Authorizer {
                 .into_iter()
                 .map(|webhook| Arc::new(AuthorizationWebhook::new(webhook)))
                 .collect(),
+            last_modes: LastModes::default(),
         }
     }
 

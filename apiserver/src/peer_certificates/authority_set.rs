@@ -5,7 +5,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use orlop_pki::trust_anchor::{self, AnchorError, AnchorLimits};
 use rustls::pki_types::{CertificateDer, TrustAnchor, UnixTime};
-use webpki::{EndEntityCert, KeyUsage, VerifiedPath};
+use webpki::{
+    EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage,
+    RequiredEkuNotFoundContext, VerifiedPath,
+};
+
+/// `anyExtendedKeyUsage` and `id-kp-clientAuth` of RFC 5280.
+const CLIENT_PURPOSES: [KeyPurposeId<'static>; 2] = [
+    KeyPurposeId::new(&[0x55, 0x1d, 0x25, 0x00]),
+    KeyPurposeId::new(&[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02]),
+];
 
 /// Authorities of one kind.
 #[derive(Default)]
@@ -44,12 +53,10 @@ impl Authority {
         Ok(Authority { certificate, anchor, limits })
     }
 
-    /// Whether this authority, or one with the same name and key, ends a path and permits its length.
+    /// Whether this authority ends a path and permits its length. Another one with the same name and key may have other limits, such as
+    /// name constraints.
     fn permits(&self, path: &VerifiedPath<'_>) -> bool {
-        let end = path.anchor();
-        self.anchor.subject == end.subject
-            && self.anchor.subject_public_key_info == end.subject_public_key_info
-            && self.limits.permits_length(path.intermediate_certificates().count())
+        self.anchor == *path.anchor() && self.limits.permits_length(path.intermediate_certificates().count())
     }
 }
 
@@ -64,6 +71,11 @@ impl AuthoritySet {
     /// The certificates.
     pub(super) fn certificates(&self) -> Vec<CertificateDer<'static>> {
         self.0.iter().map(|authority| authority.certificate.clone()).collect()
+    }
+
+    /// The starts of the authorities.
+    pub(super) fn starts(&self) -> impl Iterator<Item = Timestamp> {
+        self.0.iter().map(|authority| authority.limits.not_before)
     }
 
     /// The ends of the authorities.
@@ -100,8 +112,31 @@ impl AuthoritySet {
         let seconds = u64::try_from(now.as_second()).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms.all;
-        let usage = KeyUsage::client_auth();
         let leaf = EndEntityCert::try_from(leaf)?;
-        leaf.verify_for_usage(algorithms, &anchors, &signing, now, usage, None, Some(&permits)).map(|_| ())
+        leaf.verify_for_usage(algorithms, &anchors, &signing, now, ClientPurpose, None, Some(&permits))
+            .map(|_| ())
+    }
+}
+
+/// Accepts the purposes of client certificates and of their intermediate authorities. As in Go, and unlike [`KeyUsage`], a certificate
+/// for any purpose is accepted.
+struct ClientPurpose;
+
+impl ExtendedKeyUsageValidator for ClientPurpose {
+    fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
+        let mut present = Vec::new();
+        for purpose in purposes {
+            let purpose = purpose?;
+            if CLIENT_PURPOSES.contains(&purpose) {
+                return Ok(());
+            }
+            present.push(purpose.to_decoded_oid());
+        }
+        if present.is_empty() {
+            // Without the extension, a certificate has no limits.
+            return Ok(());
+        }
+        let required = KeyUsage::client_auth();
+        Err(webpki::Error::RequiredEkuNotFoundContext(RequiredEkuNotFoundContext { required, present }))
     }
 }

@@ -176,7 +176,10 @@ fn verify(chain: &[CertificateDer<'_>], current: &Authorities, now: Timestamp) -
         // A certificate is valid through the second in which it ends.
         let ends = chain.iter().filter_map(|one| certificate::not_after(one));
         let ends = ends.chain(current.users.ends()).chain(current.proxies.ends());
-        ends.filter_map(|end| end.checked_add(second).ok()).filter(|end| *end > now).min().unwrap_or(next)
+        let ends = ends.filter_map(|end| end.checked_add(second).ok());
+        // The certificate may become that of a user and of a front proxy.
+        let starts = current.users.starts().chain(current.proxies.starts());
+        ends.chain(starts).filter(|change| *change > now).min().unwrap_or(next)
     } else {
         // The certificate may become valid.
         next
@@ -306,6 +309,8 @@ mod tests {
             ("expired", Ok(false)),
             ("future", Ok(false)),
             ("path_length_exceeded", Ok(false)),
+            ("any_usage_chain", Ok(true)),
+            ("server_usage_chain", Ok(false)),
             ("intermediate_no_signing", Ok(false)),
             ("no_authority", Err("lack CA:TRUE")),
             ("no_constraints", Err("lack CA:TRUE")),
@@ -324,6 +329,35 @@ mod tests {
                 (want, got) => panic!("{name}: {got:?}, not {want:?}"),
             }
         }
+    }
+
+    /// Two certificates of one authority: the first one permits only other names, and the second one no intermediate certificate.
+    #[test]
+    fn limits_of_several_authorities_do_not_add_up() {
+        let (first, mut chain) = file("two_limits");
+        let second = chain.remove(0);
+        for (case, authorities) in [
+            ("1 names", vec![first.clone()]),
+            ("2 length", vec![second.clone()]),
+            ("3 both", vec![first.clone(), second.clone()]),
+            ("4 both, in another order", vec![second, first]),
+        ] {
+            let current = Arc::new(ClientAuthorities::default());
+            current.replace(authorities, Vec::new()).unwrap();
+            let peer = PeerCertificates::new(chain.clone(), current);
+            assert_eq!(peer.check(at(NOW)).validity(), (false, false), "{case}");
+        }
+    }
+
+    #[test]
+    fn result_ends_when_another_authority_begins() {
+        let (users, proxies) = (file("good"), file("future").0);
+        let current = Arc::new(ClientAuthorities::default());
+        current.replace(vec![users.0], vec![proxies.clone()]).unwrap();
+        let checked = PeerCertificates::new(users.1, current).check(at(NOW));
+        assert_eq!(checked.validity(), (true, false));
+        let begin = orlop_pki::trust_anchor::client_anchor(&proxies).unwrap().not_before;
+        assert_eq!(checked.until, begin);
     }
 
     #[test]

@@ -29,8 +29,8 @@ async fn configuration(State(server): State<Arc<Inner>>, headers: HeaderMap) -> 
     let asked = headers.get(header::HOST).and_then(|host| host.to_str().ok()).map(str::to_owned);
     let host = asked.or_else(|| server.config.advertised.map(|address| address.to_string()));
     let host = host.unwrap_or_else(|| "localhost".to_owned());
-    let keys = server.accounts.public_keys();
-    let algorithms: BTreeSet<&str> = keys.iter().map(|key| key.account_algorithm().name()).collect();
+    let names = |keys: &[&PublicKey]| keys.iter().map(|key| key.account_algorithm().name()).collect();
+    let algorithms: BTreeSet<&'static str> = server.accounts.with_public_keys(names);
     let document = json!({
         "issuer": server.accounts.issuer(),
         "jwks_uri": format!("{}://{host}{KEYS}", if server.config.tls { "https" } else { "http" }),
@@ -42,7 +42,8 @@ async fn configuration(State(server): State<Arc<Inner>>, headers: HeaderMap) -> 
 }
 
 async fn keys(State(server): State<Arc<Inner>>) -> Response {
-    let keys: Vec<Value> = server.accounts.public_keys().iter().map(PublicKey::jwk).collect();
+    let documents = |keys: &[&PublicKey]| keys.iter().map(|key| key.jwk()).collect();
+    let keys: Vec<Value> = server.accounts.with_public_keys(documents);
     document_answer("application/jwk-set+json", &json!({ "keys": keys }))
 }
 

@@ -65,16 +65,16 @@ impl AccountKeys {
         }
     }
 
-    /// The keys that verify tokens at a time; the signing one is the first.
-    pub(super) fn accepted(&self, now: Timestamp) -> Vec<PublicKey> {
+    /// Passes the keys that verify tokens at a time to a function, each key once; the signing one is the first.
+    pub(super) fn with_accepted<R>(&self, now: Timestamp, read: impl FnOnce(&[&PublicKey]) -> R) -> R {
         self.each_accepted(now, |all| {
-            let mut keys: Vec<PublicKey> = Vec::new();
+            let mut keys: Vec<&PublicKey> = Vec::new();
             for key in all {
                 if keys.iter().all(|known| known.id() != key.id()) {
-                    keys.push(key.clone());
+                    keys.push(key);
                 }
             }
-            keys
+            read(&keys)
         })
     }
 
@@ -181,7 +181,8 @@ mod tests {
             assert_eq!(verified, claims);
             assert!(keys.accepts(&id, now) && keys.accepts(old.public().id(), now));
             assert!(!keys.accepts(other.public().id(), now));
-            assert_eq!(keys.accepted(now).len(), 2, "a key that is given twice is accepted once");
+            let count = keys.with_accepted(now, |keys| keys.len());
+            assert_eq!(count, 2, "a key that is given twice is accepted once");
         }
     }
 }

@@ -147,9 +147,9 @@ impl Accounts {
         self.keys.accepts(&key.0, (self.clock)())
     }
 
-    /// The keys that verify tokens; the signing one is the first.
-    pub(crate) fn public_keys(&self) -> Vec<PublicKey> {
-        self.keys.accepted((self.clock)())
+    /// Passes the keys that verify tokens to a function; the signing one is the first.
+    pub(crate) fn with_public_keys<R>(&self, read: impl FnOnce(&[&PublicKey]) -> R) -> R {
+        self.keys.with_accepted((self.clock)(), read)
     }
 
     /// The validity of a token, for the requested seconds and audiences.

@@ -98,9 +98,8 @@ impl Filter {
 
     /// Whether the filter matches a record.
     pub(crate) fn matches(&self, record: &Record<Projection>) -> bool {
-        // Its labels and fields are unknown, so that every list that might contain it fails.
         if !record.is_whole() {
-            return true;
+            return self.may_match(record);
         }
         if let Some(labels) = &self.labels
             && !labels.matches(record.view.labels())
@@ -131,6 +130,19 @@ impl Filter {
             "metadata.namespace" => Some(namespace),
             field => record.view.field(field),
         })
+    }
+
+    /// Whether the filter may match a record whose labels and fields are unknown: every list that might contain it fails. Requests for
+    /// other names do not.
+    fn may_match(&self, record: &Record<Projection>) -> bool {
+        let (namespace, name) = key_names(&*self.kind, record.key.as_str());
+        let permits = |field: &str, own: &str| {
+            let wanted = self.fields.as_ref().and_then(|fields| fields.requires_exact(field));
+            wanted.is_none_or(|wanted| wanted == own)
+        };
+        self.named.as_deref().is_none_or(|named| named == name)
+            && permits("metadata.name", name)
+            && permits("metadata.namespace", namespace)
     }
 }
 

@@ -51,6 +51,8 @@ pub struct RequestRecord {
 pub struct RequestProgress {
     /// The user that the request acts as.
     pub impersonated: Option<UserInfo>,
+    /// The verb of constrained impersonation that permits this user; empty for unconstrained impersonation.
+    pub impersonation_constraint: String,
     /// The object in the body of the request.
     pub object: ObjectNames,
     /// The result.
@@ -182,6 +184,7 @@ impl Event {
             + texts(&request.source_ips)
             + request.user.as_ref().map_or(0, user)
             + self.progress.impersonated.as_ref().map_or(0, user)
+            + self.progress.impersonation_constraint.len()
             + object.namespace.len()
             + object.name.len()
             + object.uid.len()

@@ -29,6 +29,8 @@ pub struct EventView<'e> {
     user: UserView<'e>,
     #[serde(skip_serializing_if = "Option::is_none")]
     impersonated_user: Option<UserView<'e>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authentication_metadata: Option<AuthenticationView<'e>>,
     #[serde(rename = "sourceIPs", skip_serializing_if = "<[_]>::is_empty")]
     source_ips: &'e [String],
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -45,6 +47,12 @@ pub struct EventView<'e> {
     stage_timestamp: MicroTime,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     annotations: BTreeMap<&'e str, &'e str>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AuthenticationView<'e> {
+    impersonation_constraint: &'e str,
 }
 
 #[derive(Debug, Serialize)]
@@ -137,6 +145,7 @@ impl Event {
         for (key, text) in &progress.annotations {
             annotations.entry(key.as_ref()).or_insert(text.as_str());
         }
+        let constraint = progress.impersonation_constraint.as_str();
         EventView {
             kind: "Event",
             api_version: "audit.k8s.io/v1",
@@ -147,6 +156,8 @@ impl Event {
             verb: cut(&request.info.verb),
             user: request.user.as_ref().map_or(NO_USER, UserView::new),
             impersonated_user: progress.impersonated.as_ref().map(UserView::new),
+            authentication_metadata: (!constraint.is_empty())
+                .then_some(AuthenticationView { impersonation_constraint: constraint }),
             source_ips: &request.source_ips,
             user_agent: &request.user_agent,
             object_ref: object_ref(&request.info.target, progress),
@@ -210,6 +221,7 @@ mod tests {
         );
         event.progress = RequestProgress {
             impersonated: Some(UserInfo::new("bob", [])),
+            impersonation_constraint: "impersonate:user-info".to_owned(),
             object: ObjectNames { name: "other".to_owned(), uid: "u".to_owned(), ..ObjectNames::default() },
             status: Some(ResponseStatus {
                 status: "Failure",
@@ -230,6 +242,10 @@ mod tests {
             json!({"metadata": {}, "status": "Failure", "message": "no", "reason": "Forbidden", "code": 403})
         );
         assert_eq!(found["impersonatedUser"], json!({"username": "bob", "groups": ["system:authenticated"]}));
+        assert_eq!(
+            found["authenticationMetadata"],
+            json!({"impersonationConstraint": "impersonate:user-info"})
+        );
         assert_eq!((&found["objectRef"]["name"], &found["objectRef"]["uid"]), (&json!("a"), &json!("u")));
         assert_eq!((&found["requestObject"], &found["responseObject"]), (&sent, &got));
         assert_eq!(found["annotations"], json!({"a": "2", "b": "1"}));

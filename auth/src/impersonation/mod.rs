@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 
-use self::mode::{Mode, Refusal, node_name, service_account};
+pub use self::mode::Mode;
+use self::mode::{Refusal, node_name, service_account};
 use crate::UserInfo;
 use crate::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 use crate::selection::Selection;
-use crate::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
+use crate::user::{ANONYMOUS, AUTHENTICATED, NODES, UNAUTHENTICATED};
 
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
@@ -71,22 +72,30 @@ impl Impersonation {
         self.uid.is_empty() && self.groups.is_empty() && self.extra.is_empty()
     }
 
-    /// The attempts of a request to run as this user, in order: the first one whose checks all succeed decides. As upstream, the
-    /// error of the first attempt is the response if none succeeds.
-    pub fn attempts(&self, request: &RequestInfo) -> Vec<Attempt> {
-        let constrained =
-            Mode::of(&self.user, self.has_only_name()).map(|mode| self.constrained(mode, request));
-        let legacy = Attempt {
-            checks: self.checks("impersonate", "", self.user_right("impersonate", "")),
-            user: self.impersonated(),
-        };
-        constrained.into_iter().chain([legacy]).collect()
+    /// The attempts of a request of a user to run as this user, in order: the first one whose checks all succeed decides. As upstream,
+    /// the error of the first attempt is the response if none succeeds.
+    pub fn attempts(&self, requester: &UserInfo, request: &RequestInfo) -> Vec<Attempt> {
+        let modes = Mode::all(&self.user, self.has_only_name(), requester);
+        modes
+            .into_iter()
+            .map(|mode| Attempt {
+                mode,
+                requester: mode.requester(requester),
+                checks: match mode.name() {
+                    None => self.checks("impersonate", "", self.user_right("impersonate", "")),
+                    Some(name) => self.constrained(mode, name, request),
+                },
+                user: self.impersonated(mode),
+            })
+            .collect()
     }
 
-    fn constrained(&self, mode: Mode, request: &RequestInfo) -> Attempt {
-        let on = format!("impersonate-on:{}:{}", mode.name(), request.verb);
-        let verb = format!("impersonate:{}", mode.name());
+    fn constrained(&self, mode: Mode, name: &str, request: &RequestInfo) -> Vec<Check> {
+        let on = format!("impersonate-on:{name}:{}", request.verb);
+        let verb = mode.constraint();
         let user = match node_name(&self.user) {
+            // The right covers each node on which the account runs.
+            Some(_) if mode == Mode::AssociatedNode => right(&verb, AUTHENTICATION, "", "nodes", "", "*"),
             // A node is named as such, not as a user.
             Some(node) => right(&verb, AUTHENTICATION, "", "nodes", "", node),
             None => self.user_right(&verb, AUTHENTICATION),
@@ -98,7 +107,7 @@ impl Impersonation {
             let right = right(&verb, AUTHENTICATION, "", resource, "", name);
             checks.insert(at.unwrap_or(checks.len()), Check { right, refused: Some(why) });
         }
-        Attempt { checks, user: self.impersonated() }
+        checks
     }
 
     fn user_right(&self, verb: &str, group: &str) -> RequestInfo {
@@ -121,11 +130,12 @@ impl Impersonation {
         rights.into_iter().map(Check::right).collect()
     }
 
-    /// The user as which the request runs if an attempt succeeds.
-    fn impersonated(&self) -> UserInfo {
-        // A node gets no group in any mode: without `Impersonate-Group: system:nodes`, the mode `Node` does not permit its requests.
+    /// The user as which the request runs if the attempt in this mode succeeds.
+    fn impersonated(&self, mode: Mode) -> UserInfo {
         let mut groups = self.groups.clone();
-        if groups.is_empty()
+        if mode.is_of_nodes() {
+            groups.push(NODES.to_owned());
+        } else if groups.is_empty()
             && let Some((namespace, _)) = service_account(&self.user)
         {
             groups = vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
@@ -145,6 +155,10 @@ impl Impersonation {
 /// One of the ways to impersonate a user.
 #[derive(Clone, Debug)]
 pub struct Attempt {
+    /// The mode.
+    pub mode: Mode,
+    /// The user that needs the rights of the checks.
+    pub requester: UserInfo,
     /// All of them must succeed, in order.
     pub checks: Vec<Check>,
     /// The user as which the request runs then.
@@ -230,7 +244,11 @@ mod tests {
     }
 
     fn attempts(headers: &[(&'static str, &str)]) -> Vec<Attempt> {
-        of(headers).expect("a user").expect("a user").attempts(&list())
+        attempts_of(&UserInfo::new("ann", []), headers)
+    }
+
+    fn attempts_of(requester: &UserInfo, headers: &[(&'static str, &str)]) -> Vec<Attempt> {
+        of(headers).expect("a user").expect("a user").attempts(requester, &list())
     }
 
     #[test]
@@ -281,12 +299,58 @@ mod tests {
             ("bob", &["system:authenticated"][..], &["system:authenticated"][..]),
             ("system:anonymous", &["system:unauthenticated"], &["system:unauthenticated"]),
             ("system:serviceaccount:n:robot", &account, &account),
-            ("system:node:n1", &["system:authenticated"], &["system:authenticated"]),
+            ("system:node:n1", &["system:nodes", "system:authenticated"], &["system:authenticated"]),
         ] {
             let found = attempts(&[("impersonate-user", name)]);
             assert_eq!(found[0].user.groups, constrained, "{name}");
             assert_eq!(found[1].user.groups, legacy, "{name}");
         }
+    }
+
+    #[test]
+    fn service_account_impersonates_the_node_on_which_it_runs() {
+        let requester = |name: &str, nodes: &[&str]| {
+            let mut user = UserInfo::new(name, []);
+            let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
+            user.extra.insert("authentication.kubernetes.io/node-name".to_owned(), nodes);
+            user.extra.insert("authentication.kubernetes.io/pod-name".to_owned(), vec!["p".to_owned()]);
+            user
+        };
+        let account = "system:serviceaccount:n:agent";
+        let node = ("impersonate-user", "system:node:n1");
+        let [associated, arbitrary, legacy] = [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::Legacy];
+        for (case, user, headers, want) in [
+            ("1 its node", requester(account, &["n1"]), vec![node], vec![associated, arbitrary, legacy]),
+            ("2 another node", requester(account, &["n2"]), vec![node], vec![arbitrary, legacy]),
+            ("3 two nodes", requester(account, &["n1", "n1"]), vec![node], vec![arbitrary, legacy]),
+            ("4 another user", requester("ann", &["n1"]), vec![node], vec![arbitrary, legacy]),
+            (
+                "5 with a group",
+                requester(account, &["n1"]),
+                vec![node, ("impersonate-group", "g")],
+                vec![legacy],
+            ),
+        ] {
+            let modes: Vec<Mode> = attempts_of(&user, &headers).iter().map(|one| one.mode).collect();
+            assert_eq!(modes, want, "{case}");
+        }
+        let user = requester(account, &["n1"]);
+        let found = attempts_of(&user, &[node]).remove(0);
+        assert_eq!(
+            shown(&found.checks),
+            [
+                "impersonate-on:associated-node:list //pods//",
+                "impersonate:associated-node authentication.k8s.io//nodes//*",
+            ]
+        );
+        assert_eq!(found.user.groups, ["system:nodes", "system:authenticated"]);
+        let keys = ["authentication.kubernetes.io/node-name", "authentication.kubernetes.io/pod-name"];
+        let extra = BTreeMap::from([(
+            "authentication.kubernetes.io/associated-node-keys".to_owned(),
+            keys.map(str::to_owned).to_vec(),
+        )]);
+        assert_eq!(found.requester, UserInfo { extra, ..user.clone() });
+        assert!(attempts_of(&user, &[node])[1..].iter().all(|one| one.requester == user));
     }
 
     /// Upstream's table: pkg/endpoints/filters/impersonation/mode.go.
@@ -405,6 +469,7 @@ mod tests {
             let found = attempts(&headers);
             assert_eq!(found.len(), 1 + usize::from(want.is_some()), "{case}");
             let got = want.is_some().then(|| shown(&found[0].checks));
+            assert_eq!(found.last().map(|last| last.mode), Some(Mode::Legacy), "{case}");
             assert_eq!(got, want, "{case}");
             // Only the unconstrained verb permits everything.
             assert!(found.last().is_some_and(|legacy| legacy.checks.iter().all(|one| one.refused.is_none())));

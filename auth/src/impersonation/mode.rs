@@ -1,48 +1,87 @@
-//! The modes of constrained impersonation, and the identities that they never permit.
+//! The modes of impersonation, and the identities that the constrained ones never permit.
 //!
-//! Upstream: apiserver `pkg/endpoints/filters/impersonation/mode.go`. The mode `associated-node` is not supported.
+//! Upstream: apiserver `pkg/endpoints/filters/impersonation/mode.go`.
 
 use std::collections::BTreeMap;
 
 use orlop_apimachinery::names;
 
+use crate::UserInfo;
+
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 const NODE: &str = "system:node:";
 /// The group of administrators.
 const MASTERS: &str = "system:masters";
+/// The extra attribute of a service account whose token is bound to a node, or to a pod on it.
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+/// The extra attribute that replaces all others in the mode [`Mode::AssociatedNode`]: their keys.
+const ASSOCIATED_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
 
-/// A mode of constrained impersonation.
+/// A mode of impersonation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// A service account, by its name alone.
-    ServiceAccount,
+pub enum Mode {
+    /// A service account impersonates the node on which it runs, by its name alone.
+    AssociatedNode,
     /// A node, by its name alone.
     ArbitraryNode,
+    /// A service account, by its name alone.
+    ServiceAccount,
     /// Any other user, with groups, a UID and extra attributes.
     UserInfo,
+    /// Unconstrained impersonation of any user, with groups, a UID and extra attributes.
+    Legacy,
 }
 
 impl Mode {
-    /// The mode for a user; `None` if only unconstrained impersonation supports it. `has_only_name` is false with groups, a UID or
-    /// extra attributes.
-    pub(super) fn of(user: &str, has_only_name: bool) -> Option<Self> {
-        if node_name(user).is_some() {
-            return has_only_name.then_some(Mode::ArbitraryNode);
-        }
-        if service_account(user).is_some() {
-            return has_only_name.then_some(Mode::ServiceAccount);
-        }
-        Some(Mode::UserInfo)
+    /// The modes for a user, in upstream's order. `has_only_name` is false with groups, a UID or extra attributes.
+    pub(super) fn all(user: &str, has_only_name: bool, requester: &UserInfo) -> Vec<Self> {
+        let constrained: &[Mode] = match (node_name(user), service_account(user)) {
+            (None, None) => &[Mode::UserInfo],
+            _ if !has_only_name => &[],
+            (Some(node), _) if runs_on(requester, node) => &[Mode::AssociatedNode, Mode::ArbitraryNode],
+            (Some(_), _) => &[Mode::ArbitraryNode],
+            (None, Some(_)) => &[Mode::ServiceAccount],
+        };
+        constrained.iter().copied().chain([Mode::Legacy]).collect()
     }
 
-    /// The name in verbs.
-    pub(super) fn name(self) -> &'static str {
+    /// Whether the mode impersonates only nodes.
+    pub(super) fn is_of_nodes(self) -> bool {
+        matches!(self, Mode::AssociatedNode | Mode::ArbitraryNode)
+    }
+
+    /// The name in verbs; `None` for unconstrained impersonation.
+    pub(super) fn name(self) -> Option<&'static str> {
         match self {
-            Mode::ServiceAccount => "serviceaccount",
-            Mode::ArbitraryNode => "arbitrary-node",
-            Mode::UserInfo => "user-info",
+            Mode::AssociatedNode => Some("associated-node"),
+            Mode::ArbitraryNode => Some("arbitrary-node"),
+            Mode::ServiceAccount => Some("serviceaccount"),
+            Mode::UserInfo => Some("user-info"),
+            Mode::Legacy => None,
         }
     }
+
+    /// The verb for the user; empty for unconstrained impersonation.
+    pub fn constraint(self) -> String {
+        self.name().map(|name| format!("impersonate:{name}")).unwrap_or_default()
+    }
+
+    /// The requesting user for the authorizer. In the mode [`Mode::AssociatedNode`], the right covers all nodes of the account, so the
+    /// authorizer sees no attributes of one of them.
+    pub(super) fn requester(self, user: &UserInfo) -> UserInfo {
+        let mut user = user.clone();
+        if self == Mode::AssociatedNode {
+            let keys = std::mem::take(&mut user.extra).into_keys().collect();
+            user.extra.insert(ASSOCIATED_KEYS.to_owned(), keys);
+        }
+        user
+    }
+}
+
+/// Whether a user is a service account that runs on a node.
+fn runs_on(user: &UserInfo, node: &str) -> bool {
+    let is_account = service_account(&user.username).is_some();
+    is_account && user.extra.get(NODE_NAME).is_some_and(|names| matches!(&names[..], [name] if name == node))
 }
 
 /// Namespace and name of the service account that a user name denotes.

@@ -3,17 +3,15 @@
 //! Upstream: pkg/auth/nodeidentifier/default.go.
 
 use crate::UserInfo;
+use crate::user::NODES;
 
 /// The prefix of the user names of nodes.
 const PREFIX: &str = "system:node:";
 
-/// The group of nodes.
-const GROUP: &str = "system:nodes";
-
 /// The name of the node that a user represents: empty if the user is a node without a name, `None` if it is not a node.
 pub fn node_name(user: &UserInfo) -> Option<&str> {
     let name = user.username.strip_prefix(PREFIX)?;
-    user.groups.iter().any(|group| group == GROUP).then_some(name)
+    user.groups.iter().any(|group| group == NODES).then_some(name)
 }
 
 #[cfg(test)]

@@ -31,6 +31,12 @@ enum LocalServerError {
     Unmapped { address: SocketAddr },
     #[error("the server at {address} closed the connection")]
     Closed { address: SocketAddr },
+    /// The kernel knows only the sockets of this network namespace.
+    #[error(
+        "the user of the server at {address} cannot be determined, because the port is forwarded (NAT); use the address to which it is \
+         forwarded, https, or a kubeconfig (the server writes one if you start it with --tls-san localhost)"
+    )]
+    Forwarded { address: SocketAddr },
 }
 
 /// Returns the connection unless its server belongs to another user of this machine.
@@ -40,6 +46,8 @@ pub(super) fn check(connection: TokioIo<TcpStream>) -> Result<TokioIo<TcpStream>
     match server_user(address, stream.local_addr()?) {
         Ok(None) => {}
         Ok(Some(user)) => judge(user, rustix::process::geteuid().as_raw(), address)?,
+        // The server has reset the connection, so its socket no longer exists.
+        Err(_) if stream.peer_addr().is_err() => return Err(LocalServerError::Closed { address }.into()),
         Err(error) => warn_once(&error),
     }
     Ok(connection)
@@ -47,11 +55,16 @@ pub(super) fn check(connection: TokioIo<TcpStream>) -> Result<TokioIo<TcpStream>
 
 /// Whether a process of the user `own` may send requests to the server. Pure.
 fn judge(user: ServerUser, own: u32, address: SocketAddr) -> Result<(), LocalServerError> {
+    let is_other = |user: &u32| *user != own && *user != ROOT;
     match user {
-        ServerUser::Known(user) if user == own || user == ROOT => Ok(()),
-        ServerUser::Known(user) => Err(LocalServerError::OtherUser { address, user }),
+        ServerUser::Known { connection, listener } => match [connection, listener].into_iter().find(is_other)
+        {
+            None => Ok(()),
+            Some(user) => Err(LocalServerError::OtherUser { address, user }),
+        },
         ServerUser::Unmapped => Err(LocalServerError::Unmapped { address }),
         ServerUser::Closed => Err(LocalServerError::Closed { address }),
+        ServerUser::Forwarded => Err(LocalServerError::Forwarded { address }),
     }
 }
 
@@ -82,28 +95,52 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         std::os::unix::fs::fchown(&listener, Some(65_533), None).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let plugin = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"hush"}}"#;
+        let kubeconfig = serde_json::json!({
+            "current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "clusters": [{"name": "a", "cluster": {"server": url}}],
+            "users": [{"name": "a", "user": {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "echo",
+                "args": [plugin], "interactiveMode": "Never"}}}],
+        });
+        std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
         let token = Some("hush".to_owned());
-        let endpoint = Endpoint::Url { url, token, ca_file: None, insecure: false };
-        let client = connect(endpoint).await.unwrap();
-        let error = message_of(&client.apiserver_version().await.unwrap_err());
-        assert!(error.contains("belongs to user 65533, not to root or to your own user"), "{error}");
-        assert!(!error.contains("hush"), "{error}");
-        let mut received = Vec::new();
-        listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
-        assert_eq!(received, b"");
+        for (case, endpoint) in [
+            ("1 a token", Endpoint::Url { url, token, ca_file: None, insecure: false }),
+            (
+                "2 a plugin",
+                Endpoint::Kubeconfig { path: Some(file.path().to_owned()), context: None, server: None },
+            ),
+        ] {
+            let client = connect(endpoint).await.unwrap();
+            let error = message_of(&client.apiserver_version().await.unwrap_err());
+            assert!(
+                error.contains("belongs to user 65533, not to root or to your own user"),
+                "{case}: {error}"
+            );
+            assert!(!error.contains("hush"), "{case}: {error}");
+            let mut received = Vec::new();
+            listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+            assert_eq!(received, b"", "{case}");
+        }
     }
 
     #[test]
     fn only_servers_of_root_and_of_the_own_user_are_used() {
         let address = "127.0.0.1:8080".parse().unwrap();
         let other = Err(LocalServerError::OtherUser { address, user: 1001 });
+        let known = |connection, listener| ServerUser::Known { connection, listener };
         for (case, user, own, want) in [
-            ("1 root", ServerUser::Known(0), 1000, Ok(())),
-            ("2 the own user", ServerUser::Known(1000), 1000, Ok(())),
-            ("3 another user", ServerUser::Known(1001), 1000, other),
-            ("4 another user, for root", ServerUser::Known(1001), 0, other),
-            ("5 no ID", ServerUser::Unmapped, 0, Err(LocalServerError::Unmapped { address })),
-            ("6 closed", ServerUser::Closed, 0, Err(LocalServerError::Closed { address })),
+            ("1 root", known(0, 0), 1000, Ok(())),
+            ("2 the own user", known(1000, 1000), 1000, Ok(())),
+            ("3 root listens for the own user", known(1000, 0), 1000, Ok(())),
+            ("4 another user", known(1001, 1001), 1000, other),
+            ("5 another user, for root", known(1001, 1001), 0, other),
+            ("6 root listens for another user", known(1001, 0), 1000, other),
+            ("7 the kernel accepts for another user", known(0, 1001), 1000, other),
+            ("8 no ID", ServerUser::Unmapped, 0, Err(LocalServerError::Unmapped { address })),
+            ("9 closed", ServerUser::Closed, 0, Err(LocalServerError::Closed { address })),
+            ("10 forwarded", ServerUser::Forwarded, 0, Err(LocalServerError::Forwarded { address })),
         ] {
             assert_eq!(judge(user, own, address), want, "{case}");
         }

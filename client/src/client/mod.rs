@@ -174,7 +174,10 @@ fn client_of(
     token: Option<Arc<token::AccountToken>>,
 ) -> Result<Client, ConnectError> {
     let layer = token::TokenLayer(token);
-    let client = match config.proxy_url.is_some() || config.auth_info.exec.is_some() {
+    // Only TLS uses the certificate of an exec plugin.
+    let may_have_plugin_certificate =
+        config.auth_info.exec.is_some() && config.cluster_url.scheme_str() != Some("http");
+    let client = match config.proxy_url.is_some() || may_have_plugin_certificate {
         // The client library's own connections support these.
         true => {
             ClientBuilder::try_from(config).map(|client| client.with_layer(lines).with_layer(&layer).build())

@@ -195,6 +195,7 @@ async fn rejected_and_impersonated_requests_are_recorded() {
         (&event["user"]["username"], &event["impersonatedUser"]["username"], &event["auditID"]),
         (&json!("system:admin"), &json!("ann"), &json!("mine"))
     );
+    assert_eq!(event["authenticationMetadata"], json!({"impersonationConstraint": "impersonate:user-info"}));
     assert_eq!(
         event["annotations"],
         json!({"authorization.k8s.io/decision": "forbid", "authorization.k8s.io/reason": ""})

@@ -48,6 +48,28 @@ async fn remove(rig: &Rig, name: &str) {
     rig.delete(&format!("{PODS}/{name}"), json!({"gracePeriodSeconds": 0})).await.expect(200);
 }
 
+/// The groups of an impersonated user.
+async fn groups(rig: &Rig, headers: &[(&str, &str)]) -> Value {
+    let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let found = rig.send("POST", review, headers, Body::from("{}")).await.expect(201).json();
+    found["status"]["userInfo"]["groups"].clone()
+}
+
+/// A user with the rights of both kinds of impersonation continues with the kind that it has used last.
+#[tokio::test]
+async fn constrained_impersonation_of_a_node_includes_its_group() {
+    let rig = rig().await;
+    let node = ("impersonate-user", "system:node:n1");
+    let of_nodes = json!(["system:nodes", "system:authenticated"]);
+    for (case, headers, want) in [
+        ("1 constrained", vec![node], of_nodes.clone()),
+        ("2 unconstrained", vec![node, ("impersonate-group", "system:nodes")], of_nodes.clone()),
+        ("3 still unconstrained", vec![node], json!(["system:authenticated"])),
+    ] {
+        assert_eq!(groups(&rig, &headers).await, want, "{case}");
+    }
+}
+
 #[tokio::test]
 async fn next_request_sees_the_pods_of_a_node() {
     let rig = rig().await;

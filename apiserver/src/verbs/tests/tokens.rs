@@ -371,7 +371,7 @@ async fn watches_end_with_the_key_of_their_token() {
     rig.post(ACCOUNTS, json!({"metadata": {"name": "a"}})).await.expect(201);
     let old = token(&rig, json!({})).await;
     rotate(&path, "2026-01-01T12:00:00Z".parse().unwrap(), SignedDuration::from_secs(300)).unwrap();
-    while rig.server.inner().accounts.public_keys().len() < 2 {
+    while rig.server.inner().accounts.with_public_keys(|keys| keys.len()) < 2 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let new = token(&rig, json!({})).await;
@@ -399,7 +399,7 @@ async fn rotation_invalidates_tokens_of_the_previous_key() {
 
     let now = "2026-01-01T12:00:00Z".parse().unwrap();
     rotate(&path, now, SignedDuration::from_secs(300)).unwrap();
-    let server = |rig: &Rig| rig.server.inner().accounts.public_keys().len();
+    let server = |rig: &Rig| rig.server.inner().accounts.with_public_keys(|keys| keys.len());
     // The running server reads the file again soon.
     while server(&rig) < 2 {
         tokio::time::sleep(Duration::from_millis(20)).await;

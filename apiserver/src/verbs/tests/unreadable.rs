@@ -110,6 +110,8 @@ async fn requests_for_unreadable_objects_fail_and_others_succeed() {
     rig.post(SECRETS, body.clone()).await.expect(409);
     // Others are not affected.
     rig.get(&format!("{SECRETS}?fieldSelector=metadata.name%3Db")).await.expect(200);
+    rig.get("/api/v1/secrets?fieldSelector=metadata.name%3Db").await.expect(200);
+    rig.get("/api/v1/secrets?fieldSelector=metadata.namespace%3Dother").await.expect(200);
     rig.post(SECRETS, json!({"metadata": {"name": "b"}})).await.expect(201);
     rig.get(&format!("{SECRETS}/b")).await.expect(200);
     rig.get(MAPS).await.expect(200);
