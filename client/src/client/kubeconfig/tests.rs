@@ -1,9 +1,10 @@
 //! Damaged kubeconfigs: each error names the entry to change, and quotes no credential.
 #![allow(clippy::unwrap_used)]
 
+use serde_json::{Value, json};
+
 use super::*;
 use crate::client::{Endpoint, connect};
-use serde_json::{Value, json};
 
 const CERTIFICATE: &str = include_str!("testdata/certificate.pem");
 const KEY: &str = include_str!("testdata/key.pem");
