@@ -52,13 +52,7 @@ impl WebhookClient {
         if size > MAX_KUBECONFIG {
             return Err(wrong("it is larger than 1 MiB".to_owned()));
         }
-        // The parser's error quotes lines of the file, which may contain a credential.
-        let kubeconfig = Kubeconfig::read_from(path).map_err(|_| {
-            wrong(
-                "it is not a kubeconfig: check that it is valid YAML with clusters, users and contexts"
-                    .to_owned(),
-            )
-        })?;
+        let kubeconfig = client::read_kubeconfig(Some(path)).map_err(wrong)?;
         let url: Uri = server_of(&kubeconfig)
             .ok_or_else(|| wrong("its current context names no cluster with a server".to_owned()))?
             .parse()

@@ -4,13 +4,17 @@
 //! removes all tokens; a damaged one changes nothing, because an editor may not have finished.
 //! Tokens are kept as digests and compared without a hint from the time that it takes.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use parking_lot::RwLock;
 
 use crate::UserInfo;
 use crate::constant_time::{digest, is_same_digest};
-use crate::limits::{self, UserTooLarge};
+use crate::limits::{self, MAX_TOKEN_BYTES, UserTooLarge};
+
+/// Maximum size of a file, bytes.
+const MAX_FILE: u64 = 16 << 20;
 
 /// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -107,13 +111,17 @@ impl TokenFile {
     }
 
     fn read(path: &Path) -> Result<Entries, TokenFileError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| TokenFileError::Read { path: path.to_owned(), error })?;
+        let failed = |error| TokenFileError::Read { path: path.to_owned(), error };
+        if std::fs::metadata(path).map_err(failed)?.len() > MAX_FILE {
+            return Err(failed(std::io::Error::other(format!("it is larger than {} MiB", MAX_FILE >> 20))));
+        }
+        let text = std::fs::read_to_string(path).map_err(failed)?;
         Self::parse(&text, path)
     }
 
     fn parse(text: &str, path: &Path) -> Result<Entries, TokenFileError> {
         let mut entries = Entries::new();
+        let mut known = HashSet::new();
         // Editors of other systems write a byte order mark, which would belong to the first token.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (index, line) in text.lines().enumerate() {
@@ -126,9 +134,11 @@ impl TokenFile {
             let [token, name, uid, rest @ ..] = fields.as_slice() else {
                 return Err(wrong("a line needs at least token,user,uid"));
             };
-            if token.trim().is_empty() || name.is_empty() {
+            let token = token.trim();
+            if token.is_empty() || name.is_empty() {
                 return Err(wrong("token and user must not be empty"));
             }
+            check_token(token).map_err(wrong)?;
             let groups = rest.first().map_or("", String::as_str);
             let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
             let mut user = UserInfo::new(name, groups.map(str::to_owned));
@@ -138,8 +148,8 @@ impl TokenFile {
                 line: index + 1,
                 error,
             })?;
-            let digest = digest(token.trim().as_bytes());
-            if entries.iter().any(|(known, _)| *known == digest) {
+            let digest = digest(token.as_bytes());
+            if !known.insert(digest) {
                 return Err(wrong("this token is on an earlier line too"));
             }
             entries.push((digest, user));
@@ -162,6 +172,20 @@ impl TokenFile {
             }
         }
         found.cloned()
+    }
+}
+
+/// Checks that a request can send a token.
+fn check_token(token: &str) -> Result<(), &'static str> {
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err("the token is longer than 32 KiB: use a shorter one");
+    }
+    // A blank would end the token in the header.
+    match token.bytes().any(|byte| byte == b' ' || byte.is_ascii_control()) {
+        true => Err(
+            "the token contains a blank or a control character, which no request can send: use another one",
+        ),
+        false => Ok(()),
     }
 }
 
@@ -245,13 +269,51 @@ mod tests {
             ("secret,ann,u,\"g\"x\n", "after a closing quote"),
             ("secret,a\"nn,u\n", "a quote inside"),
             ("secret,ann,u\nsecret,bob,u\n", "line 2: this token"),
+            ("secret;ann;u\n", "a line needs at least"),
+            ("se cret,ann,u\n", "line 1: the token contains a blank or a control character"),
+            ("secret\0,ann,u\n", "a control character"),
+            ("a,b,c\nsecret\tx,ann,u\n", "line 2: the token contains a blank or a control character"),
+            ("secret\rx,ann,u\n", "a control character"),
+            ("\"secret\nx\",ann,u\n", "line 1: a quote is not closed"),
+            ("\"\",ann,u\n", "token and user"),
+            ("\"secret\"\"\n", "not closed"),
         ];
+        let long = format!("{},ann,u\n", "secret".repeat(MAX_TOKEN_BYTES / 6 + 1));
+        let many_groups = (0..1001).map(|nth| format!("g{nth}")).collect::<Vec<_>>().join(",");
+        let groups = format!("secret,ann,u,\"{many_groups}\"\n");
+        let cases = cases.into_iter().chain([
+            (long.as_str(), "line 1: the token is longer than 32 KiB"),
+            (groups.as_str(), "line 1: the user has more than 1000 groups"),
+        ]);
         for (text, part) in cases {
             let error = parse(text).map(|_| ()).expect_err(text);
-            assert!(error.contains(part), "{text}: {error}");
-            assert!(!error.contains("secret"), "{text}: {error}");
+            assert!(error.contains(part), "{text:.60}: {error}");
+            assert!(!error.contains("secret"), "{text:.60}: {error}");
         }
         assert!(TokenFile::load(Path::new("/nowhere/t.csv")).is_err());
+    }
+
+    #[test]
+    fn unreadable_files_are_reported_with_a_reason() {
+        let dir = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+        let path = dir.path().join("tokens.csv");
+        let problem = || {
+            let error = TokenFile::load(&path).map(|_| ()).expect_err("unusable");
+            let reason = std::error::Error::source(&error).map(ToString::to_string);
+            format!("{error}: {}", reason.unwrap_or_default())
+        };
+        assert!(problem().ends_with("tokens.csv cannot be read: No such file or directory (os error 2)"));
+        std::fs::write(&path, b"secret\xff,ann,u").unwrap_or_else(|error| panic!("{error}"));
+        assert!(problem().ends_with("stream did not contain valid UTF-8"), "{}", problem());
+        let file = std::fs::File::create(&path).unwrap_or_else(|error| panic!("{error}"));
+        file.set_len(MAX_FILE + 1).unwrap_or_else(|error| panic!("{error}"));
+        assert!(problem().ends_with("it is larger than 16 MiB"), "{}", problem());
+    }
+
+    #[test]
+    fn cost_of_a_long_file_is_linear() {
+        let text = |lines: usize| (0..lines).map(|n| format!("t{n},u{n},{n}\n")).collect::<String>();
+        orlop_apimachinery::thread_time::assert_linear("a token file", 500, text, |text| parse(text).is_ok());
     }
 
     #[test]

@@ -56,6 +56,10 @@ pub trait ClusterView {
     fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>>;
     /// The pods of a node.
     fn pods_on_node(&self, node: &str) -> Vec<Arc<Pod>>;
+    /// At most this number of pods of a namespace, by name.
+    fn pods_in_namespace(&self, namespace: &str, most: usize) -> Vec<Arc<Pod>>;
+    /// At most this number of claims of a namespace, by name.
+    fn claims_in_namespace(&self, namespace: &str, most: usize) -> Vec<Arc<PersistentVolumeClaim>>;
     /// The node with this name.
     fn node(&self, name: &str) -> Option<Arc<Node>>;
     /// All nodes.

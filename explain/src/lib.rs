@@ -4,9 +4,9 @@
 //! The engine is pure. It reads a [`ClusterView`] (objects by kind and key) and has no client. It evaluates the
 //! predicates by which the controllers decide, so that an explanation always matches their behaviour. There is
 //! one file per kind of object: [`claim`], [`volume`], [`pod`], [`node`], [`attachment`], [`other`], and
-//! [`terminating`] for objects that are being deleted. [`candidates`] judges the candidate volumes of a claim by
-//! the compact [`facts`] of all volumes, and [`fix`] finds the change that makes one fit. [`service`] answers
-//! from the informers of a process, [`table`] is a view made of JSON.
+//! [`terminating`] for objects that are being deleted, with `namespace` for namespaces. [`candidates`] judges the
+//! candidate volumes of a claim by the compact [`facts`] of all volumes, and [`fix`] finds the change that makes one
+//! fit. [`service`] answers from the informers of a process, [`table`] is a view made of JSON.
 
 pub mod attachment;
 pub mod candidates;
@@ -14,8 +14,10 @@ pub mod claim;
 pub mod cluster_view;
 pub mod eligible_nodes;
 pub mod facts;
+mod finalizer_block;
 pub mod fix;
 pub mod model;
+mod namespace;
 pub mod node;
 pub mod other;
 pub mod pod;

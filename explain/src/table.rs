@@ -17,7 +17,7 @@ use super::facts::{FactTable, Facts};
 use super::node::volume_limits;
 use super::subject::Subject;
 use super::volume_limits::VolumeLimits;
-use orlop_client::informer::key_of;
+use orlop_client::informer::{key_of, split_key};
 use orlop_client::pods;
 use orlop_controller::snapshot::{VolumeSnapshot, VolumeSnapshotContent};
 
@@ -53,6 +53,11 @@ fn read<K: Object>(into: &mut ByKey<K>, object: &Value) -> serde_json::Result<()
     let object = K::from_value(object)?;
     into.insert(key_of(&object), Arc::new(object));
     Ok(())
+}
+
+fn in_namespace<K>(all: &ByKey<K>, namespace: &str, most: usize) -> Vec<Arc<K>> {
+    let is_in = |key: &str| split_key(key).0 == namespace;
+    all.iter().filter(|(key, _)| is_in(key)).take(most).map(|(_, object)| Arc::clone(object)).collect()
 }
 
 impl Table {
@@ -184,6 +189,14 @@ impl ClusterView for Table {
 
     fn pods_on_node(&self, node: &str) -> Vec<Arc<Pod>> {
         self.pods.values().filter(|pod| pods::node_name(pod) == Some(node)).cloned().collect()
+    }
+
+    fn pods_in_namespace(&self, namespace: &str, most: usize) -> Vec<Arc<Pod>> {
+        in_namespace(&self.pods, namespace, most)
+    }
+
+    fn claims_in_namespace(&self, namespace: &str, most: usize) -> Vec<Arc<PersistentVolumeClaim>> {
+        in_namespace(&self.claims, namespace, most)
     }
 
     fn node(&self, name: &str) -> Option<Arc<Node>> {

@@ -13,10 +13,11 @@ use orlop_controller::protection::claim::uses;
 use orlop_volume::object::{self, VolumePhase};
 
 use super::cluster_view::ClusterView;
+use super::finalizer_block::FinalizerBlock;
 use super::model::{Blocker, Cause, Code, Fix, Reference, Severity, Why};
 use super::subject::Subject;
 use super::words;
-use super::{attachment, volume};
+use super::{attachment, namespace, volume};
 
 /// Maximum number of finalizers that are explained: each may need a search through the pods of a claim.
 const FINALIZERS: usize = 20;
@@ -25,10 +26,17 @@ const FINALIZERS: usize = 20;
 pub fn explain(world: &dyn ClusterView, subject: &Subject, why: &mut Why) {
     why.state = "Terminating".to_owned();
     let reference = subject.reference();
-    let finalizers = subject.meta().finalizers.clone().unwrap_or_default();
+    let mut finalizers = subject.meta().finalizers.clone().unwrap_or_default();
+    let of_metadata = finalizers.len();
+    let as_namespace = namespace::of(subject);
+    finalizers.extend(as_namespace.iter().flat_map(|other| namespace::finalizers(other)).map(str::to_owned));
     let mut said = Vec::new();
-    for finalizer in finalizers.iter().take(FINALIZERS) {
-        let FinalizerBlock { owner, message, objects, severity, fix } = held(world, subject, finalizer);
+    for (at, finalizer) in finalizers.iter().enumerate().take(FINALIZERS) {
+        let block = match as_namespace {
+            Some(other) if at >= of_metadata => namespace::held(world, other, finalizer),
+            Some(_) | None => held(world, subject, finalizer),
+        };
+        let FinalizerBlock { owner, message, objects, severity, fix } = block;
         why.severity = why.severity.max(severity);
         said.push(message.clone());
         why.blocked_by.push(Blocker { finalizer: finalizer.clone(), owner, message, objects, fix });
@@ -52,34 +60,6 @@ pub fn explain(world: &dyn ClusterView, subject: &Subject, why: &mut Why) {
             "{} is being deleted, and nothing blocks it any more: it will be deleted soon.",
             reference.words()
         );
-    }
-}
-
-struct FinalizerBlock {
-    owner: String,
-    message: String,
-    objects: Vec<Reference>,
-    severity: Severity,
-    fix: Option<Fix>,
-}
-
-impl FinalizerBlock {
-    fn waiting(owner: &str, message: impl Into<String>, objects: Vec<Reference>) -> Self {
-        Self {
-            owner: owner.to_owned(),
-            message: message.into(),
-            objects,
-            severity: Severity::Waiting,
-            fix: None,
-        }
-    }
-
-    fn attention(owner: &str, message: impl Into<String>, objects: Vec<Reference>) -> Self {
-        Self { severity: Severity::Attention, ..Self::waiting(owner, message, objects) }
-    }
-
-    fn fixed_by(self, fix: Option<Fix>) -> Self {
-        Self { fix, ..self }
     }
 }
 

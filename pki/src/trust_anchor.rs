@@ -3,6 +3,8 @@
 //! As in Go (crypto/x509, `isValid` and `checkChainForKeyUsage`), a trusted authority has a validity, a purpose and a path length.
 //! Unlike Go, a certificate that is no authority is not accepted as the certificate of its own user.
 
+use std::ops::RangeInclusive;
+
 use jiff::Timestamp;
 use x509_cert::Certificate;
 use x509_cert::certificate::Version;
@@ -11,10 +13,18 @@ use x509_cert::der::oid::AssociatedOid;
 use x509_cert::der::{Decode, Error};
 use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage};
 
+use crate::private_key::ED25519;
 use crate::public_key::timestamp;
 
 const ANY_PURPOSE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
 const CLIENT_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2");
+
+const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+const ELLIPTIC_CURVE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
+/// The sizes of encoded RSA keys with 2048 to 8192 bits, bytes: the modulus, the exponent and their lengths.
+const RSA_BYTES: RangeInclusive<usize> = 257..=1100;
 
 /// The limits of an authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +52,12 @@ pub enum AnchorError {
     /// It signs for other purposes.
     #[error("cannot sign client certificates: its extended key usage lacks clientAuth")]
     OtherPurpose,
+    /// No signature of its key can be verified.
+    #[error(
+        "has a key that the server does not support: use a certificate authority with an RSA key of 2048 to 8192 bits, an ECDSA key on \
+         P-256 or P-384, or an Ed25519 key"
+    )]
+    UnsupportedKey,
 }
 
 impl AnchorLimits {
@@ -79,6 +95,9 @@ pub fn client_anchor(der: &[u8]) -> Result<AnchorLimits, AnchorError> {
     if purposes.is_some_and(|found| !found.0.iter().any(|one| [ANY_PURPOSE, CLIENT_AUTH].contains(one))) {
         return Err(AnchorError::OtherPurpose);
     }
+    if !has_supported_key(&certificate) {
+        return Err(AnchorError::UnsupportedKey);
+    }
     let validity = certificate.tbs_certificate().validity();
     Ok(AnchorLimits {
         not_before: timestamp(validity.not_before),
@@ -95,6 +114,21 @@ pub fn may_sign(der: &[u8]) -> bool {
 fn has_signing_key(certificate: &Certificate) -> Result<bool, AnchorError> {
     let usage: Option<KeyUsage> = extension(certificate)?;
     Ok(usage.is_none_or(|usage| usage.key_cert_sign()))
+}
+
+/// Whether signatures of the key can be verified. Otherwise every certificate of the authority would be rejected without a reason.
+fn has_supported_key(certificate: &Certificate) -> bool {
+    let key = certificate.tbs_certificate().subject_public_key_info();
+    let algorithm = &key.algorithm;
+    if algorithm.oid == RSA {
+        return RSA_BYTES.contains(&key.subject_public_key.raw_bytes().len());
+    }
+    if algorithm.oid == ELLIPTIC_CURVE {
+        let curve =
+            algorithm.parameters.as_ref().and_then(|curve| curve.decode_as::<ObjectIdentifier>().ok());
+        return curve.is_some_and(|curve| [P256, P384].contains(&curve));
+    }
+    algorithm.oid == ED25519
 }
 
 fn extension<'c, T>(certificate: &'c Certificate) -> Result<Option<T>, AnchorError>

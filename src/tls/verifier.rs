@@ -71,3 +71,72 @@ impl ClientCertVerifier for KeyOwnership {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use jiff::Timestamp;
+    use orlop_pki::authority::Authority;
+    use rustls::crypto::ring;
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::sign::{CertifiedKey, SingleCertAndKey};
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
+
+    use super::*;
+    use crate::tls::{ServerKey, server_config};
+
+    /// Exchanges messages until the handshake ends.
+    fn handshake(client: &mut ClientConnection, server: &mut ServerConnection) -> Result<(), Error> {
+        while client.is_handshaking() || server.is_handshaking() {
+            let mut sent = Vec::new();
+            client.write_tls(&mut sent).unwrap();
+            let mut rest = sent.as_slice();
+            while !rest.is_empty() {
+                server.read_tls(&mut rest).unwrap();
+                server.process_new_packets()?;
+            }
+            let mut answered = Vec::new();
+            server.write_tls(&mut answered).unwrap();
+            let mut rest = answered.as_slice();
+            while !rest.is_empty() {
+                client.read_tls(&mut rest).unwrap();
+                client.process_new_packets()?;
+            }
+            assert!(!sent.is_empty() || !answered.is_empty(), "the handshake does not end");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn client_must_own_the_key_of_its_certificate() {
+        let now = Timestamp::now();
+        let authority = Authority::read(&Authority::create(now).unwrap()).unwrap();
+        let anchor = CertificateDer::from_pem_slice(authority.certificate().as_bytes()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(anchor).unwrap();
+        let own = authority.server(&["localhost".to_owned()], now).unwrap();
+        let key = ServerKey::signed(&own, authority.certificate()).unwrap();
+        let server = server_config(key, roots.subjects()).unwrap();
+        let (ann, eve) =
+            (authority.client("ann", &[], now).unwrap(), authority.client("eve", &[], now).unwrap());
+        for (case, key, is_owner) in [("1 its key", &ann.key, true), ("2 another key", &eve.key, false)] {
+            let chain = vec![CertificateDer::from_pem_slice(ann.certificate.as_bytes()).unwrap()];
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+            // Unlike other constructors, this one does not compare the key with the certificate.
+            let identity = CertifiedKey::new(chain, ring::sign::any_supported_type(&key).unwrap());
+            let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots.clone())
+                .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
+            let mut client =
+                ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+            let mut server = ServerConnection::new(server.clone()).unwrap();
+            let result = handshake(&mut client, &mut server);
+            assert_eq!(result.is_ok(), is_owner, "{case}: {result:?}");
+            assert_eq!(server.is_handshaking(), !is_owner, "{case}");
+        }
+    }
+}

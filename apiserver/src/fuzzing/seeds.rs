@@ -3,6 +3,7 @@
 pub(super) use orlop_codec::samples::object;
 use serde_json::{Value, json};
 
+use super::fixture::HIDDEN;
 use super::{choice, kinds};
 use crate::encode::{protobuf, shape};
 
@@ -10,10 +11,10 @@ use crate::encode::{protobuf, shape};
 pub(super) fn stored() -> Vec<(&'static str, Value)> {
     let pod = json!({
         "metadata": {"name": "it", "labels": {"app": "a"}},
-        "spec": {"containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": "1"}]}]},
+        "spec": {"containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": HIDDEN}]}]},
     });
     let claim = json!({
-        "metadata": {"name": "it"},
+        "metadata": {"name": "it", "annotations": {"a": HIDDEN}},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
     });
     let volume = json!({
@@ -21,8 +22,10 @@ pub(super) fn stored() -> Vec<(&'static str, Value)> {
         "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/a"}},
     });
     let map = json!({"metadata": {"name": "it", "finalizers": ["a.example/b"]}, "data": {"a": "1"}});
+    let secret = json!({"metadata": {"name": "it", "annotations": {"a": HIDDEN}}, "data": {"a": "MQ=="}});
     vec![
         ("/api/v1/namespaces/default/configmaps", map),
+        ("/api/v1/namespaces/default/secrets", secret),
         ("/api/v1/namespaces/default/pods", pod),
         ("/api/v1/namespaces/default/persistentvolumeclaims", claim),
         ("/api/v1/persistentvolumes", volume),
@@ -119,6 +122,10 @@ pub(super) const REQUESTS: &[&str] = &[
     "PUT /api/v1/persistentvolumes/it/status\ncontent-type: application/yaml\n\nmetadata: {name: it}\nstatus: {phase: Bound}\nspec: {}\n%%\nGET /api/v1/persistentvolumes?watch=1&resourceVersion=1&allowWatchBookmarks=true\n\n",
     "PATCH /api/v1/namespaces/default/persistentvolumeclaims/it/status\ncontent-type: application/json-patch+json\n\n[{\"op\":\"add\",\"path\":\"/status/capacity\",\"value\":{\"storage\":\"1Gi\"}}]\n%%\nPOST /api/v1/namespaces/default/pods/it/binding\n\n{\"target\":{\"kind\":\"Node\",\"name\":\"n\"}}",
     "GET /apis\naccept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\n\n\n%%\nGET /openapi/v3/api/v1?hash=1\n\n\n%%\nGET /readyz?verbose&exclude=ping\n\n\n%%\nGET /metrics\n\n\n%%\nPUT /api/v1/namespaces/default/finalize\n\n{\"spec\":{\"finalizers\":[]}}",
+    "GET /api/v1/namespaces/default/secrets/it\nauthorization: Bearer e30.e30.e30\nimpersonate-user: system:admin\nimpersonate-group: system:masters\n\n\n%%\nGET /api/v1/namespaces/default/configmaps/it\nimpersonate-user: system:serviceaccount:default:limited\nimpersonate-uid: u\nimpersonate-extra-a%2fb: c\n\n",
+    "GET /api/v1/pods\nx-remote-user: system:admin\nx-remote-group: system:masters\nx-remote-extra-a%2fb: c\n\n\n%%\nGET /api/v1/secrets?watch=1\nauthorization: Basic YTpi\n\n\n%%\nGET /apis/orlop.dev/v1/stream?resource=secrets\nauthorization: bearer  x\n\n",
+    "POST /apis/authentication.k8s.io/v1/tokenreviews\n\n{\"spec\":{\"token\":\"abcdef.0123456789abcdef\"}}\n%%\nPOST /api/v1/namespaces/default/serviceaccounts/limited/token\n\n{\"spec\":{\"expirationSeconds\":600,\"boundObjectRef\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"name\":\"it\"}}}\n%%\nPOST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews\n\n{\"spec\":{\"namespace\":\"default\"}}",
+    "POST /apis/rbac.authorization.k8s.io/v1/clusterrolebindings\n\n{\"metadata\":{\"name\":\"b\"},\"roleRef\":{\"apiGroup\":\"rbac.authorization.k8s.io\",\"kind\":\"ClusterRole\",\"name\":\"cluster-admin\"},\"subjects\":[{\"kind\":\"Group\",\"apiGroup\":\"rbac.authorization.k8s.io\",\"name\":\"system:unauthenticated\"}]}\n%%\nGET /api/v1/namespaces/default/pods/it/status\n\n\n%%\nPATCH /api/v1/namespaces/default/serviceaccounts/limited\ncontent-type: application/merge-patch+json\n\n{\"metadata\":{\"labels\":{\"a\":\"b\"}}}",
 ];
 
 pub(super) const BEARER_TOKENS: &[&str] = &[

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::Value;
 
+use super::identities::Identity;
 use super::mutate::{Change, Cut, change, changes, cut, cuts};
 use super::patches::BETWEEN;
 use super::targets::check_growth;
@@ -293,6 +294,19 @@ fn mutated_paths_of_columns_never_panic() {
 #[test]
 fn mutated_accept_headers_never_panic() {
     run_texts("accept", 1000);
+}
+
+#[test]
+fn every_identity_is_authenticated() {
+    let name = |name: &str| name.to_owned();
+    let want = [
+        (Identity::Anonymous, name(""), false),
+        (Identity::Certificate, name("limited"), false),
+        (Identity::Account, name("system:serviceaccount:default:limited"), true),
+        (Identity::Node, name("system:node:limited"), false),
+        (Identity::Administrator, name("administrator"), true),
+    ];
+    assert_eq!(super::requests::users(), want);
 }
 
 /// Sends whole requests; a body is a mutated object in one of its formats, or a patch.

@@ -284,9 +284,11 @@ mod tests {
             bad[position] ^= 1;
             assert_eq!(check(vec![bad.into()]), (false, false), "a bit at {position}");
         }
+        let server = users.server(&["localhost".to_owned()], at(NOW)).unwrap().certificate;
+        assert_eq!(check(vec![der(&server)]), (false, false), "the certificate of a server");
         let other = authority();
-        let server = other.server(&["localhost".to_owned()], at(NOW)).unwrap().certificate;
-        assert_eq!(check(vec![der(&server), der(other.certificate())]), (false, false), "not a client");
+        let chain = vec![certificate(&other, "ann"), der(other.certificate())];
+        assert_eq!(check(chain), (false, false), "a chain to another authority");
     }
 
     /// An authority in a file, followed by the chain of a client.
@@ -316,6 +318,11 @@ mod tests {
             ("no_constraints", Err("lack CA:TRUE")),
             ("no_signing", Err("lacks keyCertSign")),
             ("server_usage", Err("lacks clientAuth")),
+            ("authority_rsa_2048", Ok(true)),
+            ("authority_p384", Ok(true)),
+            ("authority_ed25519", Ok(true)),
+            ("authority_rsa_1024", Err("RSA key of 2048 to 8192 bits")),
+            ("authority_p521", Err("ECDSA key on P-256 or P-384")),
         ] {
             let (authority, chain) = file(name);
             let current = Arc::new(ClientAuthorities::default());
@@ -358,6 +365,40 @@ mod tests {
         assert_eq!(checked.validity(), (true, false));
         let begin = orlop_pki::trust_anchor::client_anchor(&proxies).unwrap().not_before;
         assert_eq!(checked.until, begin);
+    }
+
+    /// The reasons are for the log; the client learns none. Unlike here, Go accepts an authority as the certificate of a user, and
+    /// certificates of version 1.
+    #[test]
+    fn certificate_of_a_user_must_meet_all_conditions() {
+        for (name, want) in [
+            ("leaf_both_usages", Ok("ann")),
+            ("leaf_no_usage", Ok("ann")),
+            ("leaf_other_extension", Ok("ann")),
+            ("leaf_in_name_constraints", Ok("ann")),
+            ("leaf_expired", Err("CertExpired")),
+            ("leaf_future", Err("CertNotValidYet")),
+            ("leaf_of_another_authority", Err("InvalidSignature")),
+            ("leaf_server_usage", Err("RequiredEkuNotFound")),
+            ("leaf_no_name", Err("no common name")),
+            ("leaf_no_subject", Err("no common name")),
+            ("leaf_authority", Err("CaUsedAsEndEntity")),
+            ("leaf_signs", Err("CaUsedAsEndEntity")),
+            ("leaf_critical_extension", Err("UnsupportedCriticalExtension")),
+            ("leaf_outside_name_constraints", Err("NameConstraintViolation")),
+            ("leaf_sha1", Err("UnsupportedSignatureAlgorithm")),
+            ("leaf_version_1", Err("UnsupportedCertVersion")),
+        ] {
+            let (authority, chain) = file(name);
+            let current = Arc::new(ClientAuthorities::default());
+            current.replace(vec![authority], Vec::new()).unwrap();
+            let checked = PeerCertificates::new(chain, current).check(at(NOW));
+            match (want, checked.user.as_ref().unwrap()) {
+                (Ok(want), Ok(user)) => assert_eq!(user.username, want, "{name}"),
+                (Err(part), Err(why)) => assert!(why.contains(part), "{name}: {why}"),
+                (want, got) => panic!("{name}: {got:?}, not {want:?}"),
+            }
+        }
     }
 
     #[test]

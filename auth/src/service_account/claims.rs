@@ -81,6 +81,9 @@ pub enum TokenError {
     /// It is not valid yet.
     #[error("service account token is not valid yet")]
     NotYet,
+    /// Its time of issue has not been reached.
+    #[error("service account token claims could not be validated due to unexpected validation error")]
+    IssuedLater,
     /// It is for other audiences.
     #[error("token audiences {} is invalid for the target audiences {}", shown(given), shown(wanted))]
     Audience {
@@ -166,6 +169,10 @@ pub fn check(claims: &Claims, now: i64, wanted: &[String]) -> Result<Vec<String>
     if now.saturating_add(LEEWAY) < claims.nbf {
         return Err(TokenError::NotYet);
     }
+    // Upstream's library does not accept such a token either: one of the clocks is wrong.
+    if now.saturating_add(LEEWAY) < claims.iat {
+        return Err(TokenError::IssuedLater);
+    }
     let given: HashSet<&String> = claims.aud.iter().collect();
     let both: Vec<String> = wanted.iter().filter(|one| given.contains(one)).cloned().collect();
     if both.is_empty() {
@@ -230,6 +237,20 @@ pub(super) mod tests {
         let other_claims = others.split('.').nth(1).unwrap();
         let none = URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#);
         let hmac = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256"}"#);
+        // An attacker knows the public key, and hopes that the server uses it as the secret of an HMAC.
+        let by_public_key = {
+            let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key.public().spki());
+            let message = format!("{hmac}.{}", parts[1]);
+            let tag = ring::hmac::sign(&secret, message.as_bytes());
+            format!("{message}.{}", URL_SAFE_NO_PAD.encode(tag.as_ref()))
+        };
+        let signed = |header: &str| {
+            let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), parts[1]);
+            let signature = key.sign(message.as_bytes()).unwrap();
+            format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
+        };
+        let other_id = format!(r#"{{"alg":"ES256","kid":"{}"}}"#, test_key().public().id());
+        assert!(verify(&[key.public().clone()], &signed(r#"{"alg":"ES256"}"#)).is_ok(), "no key id");
         for (case, forged) in [
             ("1 another's key", others.clone()),
             ("2 other claims", format!("{}.{other_claims}.{}", parts[0], parts[2])),
@@ -240,9 +261,33 @@ pub(super) mod tests {
             ("7 half a signature", token[..token.len() - 8].to_owned()),
             ("8 no token", "x".to_owned()),
             ("9 nothing", String::new()),
+            ("10 the public key as a secret", by_public_key),
+            ("11 the id of another key", signed(&other_id)),
+            ("12 the name of another algorithm", signed(r#"{"alg":"RS256"}"#)),
+            ("13 a critical extension", signed(r#"{"alg":"ES256","crit":["exp"]}"#)),
+            ("14 a line break", format!("{token}\n")),
+            ("15 a blank", format!(" {token}")),
+            ("16 a NUL", token.replacen('.', "\0.", 1)),
+            ("17 padding", format!("{token}=")),
         ] {
             let keys = [key.public().clone()];
             assert_eq!(verify(&keys, &forged), Err(TokenError::Forged), "{case}");
+        }
+    }
+
+    #[test]
+    fn every_changed_byte_and_every_prefix_is_rejected() {
+        let key = test_key();
+        let keys = [key.public().clone()];
+        let token = sign(&key, &claims()).unwrap();
+        for length in 0..token.len() {
+            assert_eq!(verify(&keys, &token[..length]), Err(TokenError::Forged), "cut at {length}");
+        }
+        for position in 0..token.len() {
+            let mut changed = token.clone().into_bytes();
+            changed[position] = if changed[position] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            assert_eq!(verify(&keys, &changed), Err(TokenError::Forged), "{position}");
         }
     }
 
@@ -261,6 +306,9 @@ pub(super) mod tests {
             ("7 no audience", 1500, &[], Err(audience(&[]))),
         ] {
             assert_eq!(check(&claims(), now, &list(wanted)), want, "{case}");
+        }
+        for (iat, want) in [(1560, Ok(list(&["a"]))), (1561, Err(TokenError::IssuedLater))] {
+            assert_eq!(check(&Claims { iat, ..claims() }, 1500, &list(&["a"])), want, "issued at {iat}");
         }
         let text = "token audiences [\"a\", \"b\"] is invalid for the target audiences [\"c\"]";
         assert_eq!(audience(&["c"]).to_string(), text);

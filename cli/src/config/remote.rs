@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use orlop_client::client::Endpoint;
+use orlop_client::client::{Endpoint, read_kubeconfig};
 
 use super::caller::Caller;
 use super::error::{ConfigError, wrong};
@@ -69,10 +69,7 @@ pub fn url_of(endpoint: &Endpoint) -> Option<String> {
         Endpoint::Url { url, .. } => Some(url.clone()),
         Endpoint::Kubeconfig { server: Some(server), .. } => Some(server.clone()),
         Endpoint::Kubeconfig { path, context, server: None } => {
-            let config = match path {
-                Some(path) => kube::config::Kubeconfig::read_from(path).ok()?,
-                None => kube::config::Kubeconfig::read().ok()?,
-            };
+            let config = read_kubeconfig(path.as_deref()).ok()?;
             let name = context.as_deref().or(config.current_context.as_deref())?;
             let context = config.contexts.iter().find(|found| found.name == name)?.context.as_ref()?;
             let cluster = config.clusters.iter().find(|cluster| cluster.name == context.cluster)?;

@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 use std::error::Error;
+use std::path::Path;
 
 use http::{HeaderValue, Uri};
 use kube::client::AuthError;
-use kube::config::{AuthInfo, KubeconfigError};
+use kube::config::AuthInfo;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use secrecy::ExposeSecret as _;
 
 /// Checks that the token of a user fits in a header: the library ends the process otherwise.
@@ -24,6 +27,21 @@ pub(super) fn check_url(url: &Uri) -> Result<(), &'static str> {
     }
 }
 
+/// Checks that a file contains certificates.
+pub(super) fn check_authority(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    let text = std::fs::read(path)
+        .map_err(|error| format!("the certificate authority {shown} cannot be read: {error}"))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(()),
+        Ok(_) => Err(format!(
+            "the certificate authority {shown} contains no certificate (a block that begins with -----BEGIN CERTIFICATE-----)"
+        )),
+        Err(_) => Err(format!("the certificate authority {shown} is damaged: it is not a complete PEM file")),
+    }
+}
+
 /// A URL without its user name and password, for messages.
 pub fn without_password(url: &str) -> Cow<'_, str> {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
@@ -31,17 +49,6 @@ pub fn without_password(url: &str) -> Cow<'_, str> {
     match scheme {
         "" => Cow::Owned(host.to_owned()),
         scheme => Cow::Owned(format!("{scheme}://{host}")),
-    }
-}
-
-/// The problem of a kubeconfig. Errors of the parser quote lines, which may contain a credential.
-pub(super) fn kubeconfig_problem(error: &KubeconfigError) -> String {
-    match error {
-        KubeconfigError::Parse(cause) => {
-            let line = cause.location().map_or(1, |location| location.line());
-            format!("line {line} is not valid YAML, or a field has the wrong type")
-        }
-        other => other.to_string(),
     }
 }
 
@@ -66,6 +73,9 @@ fn plugin_problem(error: &AuthError) -> Option<String> {
         AuthError::AuthExecRun { cmd, out } => {
             Some(format!("the exec plugin {cmd:?} failed: {}", out.status))
         }
+        AuthError::AuthExecStart(cause) => Some(format!(
+            "the exec plugin cannot be started: {cause}; install it, or correct exec.command in the kubeconfig"
+        )),
         AuthError::AuthExecParse(_) | AuthError::AuthExecSerialize(_) | AuthError::ParseTokenKey(_) => {
             Some("the output of the exec plugin is not an ExecCredential".to_owned())
         }
@@ -150,6 +160,37 @@ mod tests {
             let found = of_kubeconfig(&kubeconfig("http://127.0.0.1:1", &user)).await;
             assert!(found.contains(want) && !found.contains(MARKER), "{case}: {found}");
         }
+        let user = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: /nowhere/plugin, interactiveMode: Never}}";
+        let found = of_kubeconfig(&kubeconfig("http://127.0.0.1:1", user)).await;
+        assert!(
+            found.contains("the exec plugin cannot be started") && found.contains("install it"),
+            "{found}"
+        );
+    }
+
+    #[tokio::test]
+    async fn file_of_an_authority_must_contain_certificates() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (text, part) in [
+            ("", "contains no certificate"),
+            (MARKER, "contains no certificate"),
+            ("-----BEGIN CERTIFICATE-----\nAQ==\n", "is damaged: it is not a complete PEM file"),
+            ("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", "is damaged"),
+        ] {
+            std::fs::write(file.path(), text).unwrap();
+            for url in ["http://127.0.0.1:1", "https://127.0.0.1:1"] {
+                let ca_file = Some(file.path().to_owned());
+                let found =
+                    problem(Endpoint::Url { url: url.to_owned(), token: None, ca_file, insecure: false })
+                        .await;
+                assert!(found.contains(part) && !found.contains(MARKER), "{text}: {found}");
+                assert!(found.contains(&file.path().display().to_string()), "{found}");
+            }
+        }
+        let ca_file = Some("/nowhere/ca".into());
+        let endpoint =
+            Endpoint::Url { url: "https://127.0.0.1:1".to_owned(), token: None, ca_file, insecure: false };
+        assert!(problem(endpoint).await.contains("/nowhere/ca cannot be read: No such file"));
     }
 
     #[test]

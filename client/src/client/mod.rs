@@ -4,9 +4,11 @@
 
 mod credentials;
 mod identity_file;
+mod kubeconfig;
 mod lines;
 mod local_server;
 pub mod token;
+mod token_file;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ClientBuilder, ConfigExt};
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::config::AuthInfo;
 use kube::core::Status;
 use kube::{Client, Config};
 use tower::timeout::Timeout;
@@ -28,7 +30,10 @@ use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 pub use credentials::without_password;
 use identity_file::IdentityFile;
+pub use kubeconfig::read as read_kubeconfig;
 pub use lines::Lines;
+use token::TokenSource;
+use token_file::TokenFile;
 
 /// The user agent of every request, which distinguishes managers and audit lines.
 pub const AGENT: &str = concat!("orlop-controller/", env!("CARGO_PKG_VERSION"));
@@ -82,7 +87,7 @@ pub enum ConnectError {
         cause: String,
     },
     /// The kubeconfig cannot be used.
-    #[error("cannot use the kubeconfig {path}: {cause}; check the path and the context")]
+    #[error("cannot use the kubeconfig {path}: {cause}")]
     Kubeconfig {
         /// The file.
         path: String,
@@ -136,7 +141,8 @@ async fn configuration(endpoint: Endpoint) -> Result<Config, ConnectError> {
     let mut config = match endpoint {
         Endpoint::Url { url, token, ca_file, insecure } => {
             let mut config = Config::new(parse_url(&url)?);
-            if ca_file.is_some() {
+            if let Some(file) = &ca_file {
+                credentials::check_authority(file).map_err(ConnectError::Setup)?;
                 // Only the file counts, so a machine without CA certificates can connect.
                 config.root_cert = Some(Vec::new());
             }
@@ -169,11 +175,17 @@ async fn configuration(endpoint: Endpoint) -> Result<Config, ConnectError> {
 
 /// A client that sends the token, if there is one, in addition to the credentials of the configuration.
 fn client_of(
-    config: Config,
+    mut config: Config,
     lines: &Lines,
     token: Option<Arc<token::AccountToken>>,
 ) -> Result<Client, ConnectError> {
-    let layer = token::TokenLayer(token);
+    let source = match token {
+        Some(token) => Some(TokenSource::Account(token)),
+        None => TokenFile::take(&mut config.auth_info)
+            .map_err(ConnectError::Setup)?
+            .map(|file| TokenSource::File(Arc::new(file))),
+    };
+    let layer = token::TokenLayer(source);
     // Only TLS uses the certificate of an exec plugin.
     let may_have_plugin_certificate =
         config.auth_info.exec.is_some() && config.cluster_url.scheme_str() != Some("http");
@@ -246,27 +258,13 @@ fn parse_url(url: &str) -> Result<Uri, ConnectError> {
 }
 
 async fn from_kubeconfig(path: Option<PathBuf>, context: Option<String>) -> Result<Config, ConnectError> {
-    let shown = path.as_ref().map_or_else(|| "(default)".to_owned(), |p| p.display().to_string());
-    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-    let loaded = match path {
-        Some(path) => match Kubeconfig::read_from(path) {
-            Ok(file) => Config::from_custom_kubeconfig(file, &options).await,
-            Err(e) => Err(e),
-        },
-        None => Config::from_kubeconfig(&options).await,
-    };
-    loaded.map_err(|error| ConnectError::Kubeconfig {
-        path: shown,
-        cause: credentials::kubeconfig_problem(&error),
-    })
+    let loaded = kubeconfig::load(path.as_deref(), context).await;
+    loaded.map_err(|cause| ConnectError::Kubeconfig { path: kubeconfig::shown(path.as_deref()), cause })
 }
 
 /// The CA certificates (PEM) of a kubeconfig. `None` if it has none or is invalid; [`connect`] reports the error.
 pub fn trusted_by(path: Option<&Path>, context: Option<&str>) -> Option<String> {
-    let config = match path {
-        Some(path) => Kubeconfig::read_from(path).ok()?,
-        None => Kubeconfig::read().ok()?,
-    };
+    let config = read_kubeconfig(path).ok()?;
     let name = context.or(config.current_context.as_deref())?;
     let context = config.contexts.iter().find(|context| context.name == name)?.context.as_ref()?;
     let cluster = config.clusters.iter().find(|cluster| cluster.name == context.cluster)?.cluster.as_ref()?;

@@ -14,6 +14,7 @@ mod tests;
 
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -155,6 +156,18 @@ impl<K: Object> Informer<K> {
     /// All cached objects in their cached form, by key.
     pub fn kept(&self) -> Vec<PackedObject<K>> {
         self.read().objects.values().map(|slot| slot.kept.clone()).collect()
+    }
+
+    /// At most `most` objects of a namespace, by name.
+    pub fn in_namespace(&self, namespace: &str, most: usize) -> Vec<Arc<K>> {
+        let prefix = format!("{namespace}/");
+        let found: Vec<PackedObject<K>> = {
+            let store = self.read();
+            let below = store.objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+            let inside = below.take_while(|(key, _)| key.starts_with(&prefix));
+            inside.take(most).map(|(_, slot)| slot.kept.clone()).collect()
+        };
+        found.iter().map(PackedObject::get).collect()
     }
 
     /// The number of cached objects.

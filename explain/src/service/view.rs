@@ -195,6 +195,14 @@ impl ClusterView for View {
         self.read(|live| live.pods.by_index(INDEX_NODE, node))
     }
 
+    fn pods_in_namespace(&self, namespace: &str, most: usize) -> Vec<Arc<Pod>> {
+        self.read(|live| live.pods.in_namespace(namespace, most))
+    }
+
+    fn claims_in_namespace(&self, namespace: &str, most: usize) -> Vec<Arc<PersistentVolumeClaim>> {
+        self.read(|live| live.claims.in_namespace(namespace, most))
+    }
+
     fn node(&self, name: &str) -> Option<Arc<Node>> {
         self.read(|live| live.nodes.get(name))
     }

@@ -4,6 +4,7 @@
 
 mod making;
 mod messages;
+mod namespaces;
 mod others;
 mod pairs;
 mod scale;

@@ -53,7 +53,7 @@ pub(super) fn lost(node: Value) -> Value {
     )
 }
 
-fn deleted(object: Value, finalizers: &[&str]) -> Value {
+pub(super) fn deleted(object: Value, finalizers: &[&str]) -> Value {
     with(object, json!({"metadata": {"deletionTimestamp": "2026-05-01T11:00:00Z", "finalizers": finalizers}}))
 }
 
@@ -312,6 +312,19 @@ pub(super) fn cases() -> Vec<Case> {
             &["d.test"],
         ),
     ]
+}
+
+/// A namespace that is being deleted, with the messages of conditions that are true.
+pub(super) fn leaving_namespace(conditions: &[(&str, &str)]) -> Value {
+    let conditions: Vec<Value> = conditions
+        .iter()
+        .map(|(name, message)| {
+            json!({"type": name, "status": if message.is_empty() { "False" } else { "True" }, "message": message})
+        })
+        .collect();
+    let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "ns"},
+        "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Terminating", "conditions": conditions}});
+    deleted(namespace, &[])
 }
 
 #[test]

@@ -140,6 +140,8 @@ impl Size {
         let half = |item: &dyn Fn(usize) -> String| format!("[{}]", self.half(item));
         let term = r#"{"topologyKey":"a","labelSelector":{}}"#;
         let table = "\n%%\nGET /api/v1/namespaces/default/pods\naccept: application/json;as=Table;v=v1;g=meta.k8s.io\n\n";
+        let lines = |item: &dyn Fn(usize) -> String| self.fill(item).replace(',', "\n");
+        let with_headers = |headers: &str| format!("GET /api/v1/namespaces/default/pods\n{headers}\n\n");
         // A target of a request may have 64 KiB.
         let short = |item: &dyn Fn(usize) -> String| self.of(self.0 / 4, item);
         vec![
@@ -214,6 +216,13 @@ impl Size {
                     self.fill(|n| format!(r#""l{n}":"v""#))
                 ),
             ),
+            with_headers(&format!("authorization: Bearer {}", "a".repeat(self.0))),
+            with_headers(&format!("impersonate-user: a\n{}", lines(&|n| format!("impersonate-group: g{n}")))),
+            with_headers(&format!(
+                "impersonate-user: a\n{}",
+                lines(&|n| format!("impersonate-extra-e{n}: v"))
+            )),
+            with_headers(&lines(&|n| format!("x-remote-extra-e{n}: v"))),
         ]
     }
 }

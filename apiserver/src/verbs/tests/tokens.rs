@@ -1,12 +1,16 @@
 //! Service account tokens: issued, verified and revoked.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::Request;
+use http::{HeaderValue, Request};
 use http_body_util::BodyExt as _;
+use orlop_auth::jwt::UnverifiedToken;
+use orlop_auth::service_account::claims::{self, Claims, ObjectRef};
+use orlop_auth::service_account::key::{SigningKey, generate};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -119,6 +123,92 @@ async fn forged_token_is_rejected() {
     assert_eq!(review(&rig, "x", json!([])).await, json!({"user": {}, "error": INVALID}));
     let empty = rig.post(REVIEWS, json!({"spec": {}})).await.expect(400).json();
     assert_eq!(text(&empty, "/message"), "token is required for TokenReview in authentication");
+}
+
+/// The status code and the body of a request with these bytes as its `Authorization` header.
+async fn ask_with(rig: &Rig, header: &[u8]) -> (u16, Value) {
+    let header = HeaderValue::from_bytes(header).unwrap();
+    let request = Request::post(SELF_REVIEW).header("authorization", header).body(Body::from("{}")).unwrap();
+    let response = rig.server.protect(rig.server.router()).oneshot(request).await.unwrap();
+    let code = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&body).unwrap())
+}
+
+/// The answer never contains the reason: it would help to guess a token.
+#[tokio::test]
+async fn every_damaged_token_gets_the_same_answer() {
+    let key = || Arc::new(SigningKey::from_pkcs8(&generate().unwrap()).unwrap());
+    let (key, other) = (key(), key());
+    let signing = key.clone();
+    let rig = Rig::with(|config| {
+        config.auth.is_required = true;
+        config.service_accounts.signing_key = Some(signing);
+    })
+    .await;
+    rig.post(ACCOUNTS, json!({"metadata": {"name": "a"}})).await.expect(201);
+    let good = token(&rig, json!({})).await;
+    assert_eq!(ask(&rig, &good, SELF_REVIEW).await.0, 201);
+    let claims: Claims = UnverifiedToken::parse(&good).unwrap().claims().unwrap();
+    let signed = |change: &dyn Fn(&mut Claims)| {
+        let mut claims = claims.clone();
+        change(&mut claims);
+        claims::sign(&key, &claims).unwrap()
+    };
+    assert_eq!(ask(&rig, &signed(&|_| {}), SELF_REVIEW).await.0, 201);
+    let parts: Vec<&str> = good.split('.').collect();
+    let with_header = |header: Value| {
+        let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), parts[1]);
+        let signature = key.sign(message.as_bytes()).unwrap();
+        format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
+    };
+    let none = URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#);
+    let changed = {
+        let claims = Claims { sub: "system:admin".to_owned(), ..claims.clone() };
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&claims).unwrap())
+    };
+    let gone = || Some(ObjectRef { name: "gone".to_owned(), uid: "u".to_owned() });
+    let tokens = [
+        ("1 truncated", good[..good.len() - 1].to_owned()),
+        ("2 without a signature", format!("{}.{}.", parts[0], parts[1])),
+        ("3 no algorithm", format!("{none}.{}.", parts[1])),
+        ("4 a symmetric algorithm", with_header(json!({"alg": "HS256", "kid": key.public().id()}))),
+        ("5 the id of another key", with_header(json!({"alg": "ES256", "kid": other.public().id()}))),
+        ("6 another key", claims::sign(&other, &claims).unwrap()),
+        ("7 other claims", format!("{}.{changed}.{}", parts[0], parts[2])),
+        ("8 another issuer", signed(&|claims| claims.iss = "https://issuer.example".to_owned())),
+        ("9 another audience", signed(&|claims| claims.aud = vec!["other".to_owned()])),
+        ("10 no audience", signed(&|claims| claims.aud.clear())),
+        ("11 expired", signed(&|claims| claims.exp = claims.iat - 61)),
+        ("12 not valid yet", signed(&|claims| claims.nbf = claims.iat + 61)),
+        ("13 issued later", signed(&|claims| claims.iat += 61)),
+        ("14 another uid", signed(&|claims| claims.kubernetes.serviceaccount.uid = "u".to_owned())),
+        ("15 another account", signed(&|claims| claims.kubernetes.serviceaccount.name = "b".to_owned())),
+        ("16 another namespace", signed(&|claims| claims.kubernetes.namespace = "kube-system".to_owned())),
+        ("17 a pod that is gone", signed(&|claims| claims.kubernetes.pod = gone())),
+        ("18 a node that is gone", signed(&|claims| claims.kubernetes.node = gone())),
+        ("19 a secret that is gone", signed(&|claims| claims.kubernetes.secret = gone())),
+        ("20 too long", format!("{good}{}", "A".repeat(40_000))),
+        ("21 of a path", "../../../token".to_owned()),
+    ];
+    let headers = [
+        ("22 not UTF-8", b"Bearer \xff\xfe".to_vec()),
+        ("23 a tab", format!("Bearer {}", good.replacen('.', "\t.", 1)).into_bytes()),
+        ("24 in quotes", format!("Bearer \"{good}\"").into_bytes()),
+    ];
+    let refused = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "Unauthorized", "reason": "Unauthorized", "code": 401,
+    });
+    let tokens = tokens.map(|(case, token)| (case, format!("Bearer {token}").into_bytes()));
+    for (case, header) in tokens.into_iter().chain(headers) {
+        assert_eq!(ask_with(&rig, &header).await, (401, refused.clone()), "{case}");
+    }
+    // A new account with the name of a deleted one does not inherit its tokens.
+    rig.delete(&format!("{ACCOUNTS}/a"), Value::Null).await.expect(200);
+    rig.post(ACCOUNTS, json!({"metadata": {"name": "a"}})).await.expect(201);
+    assert_eq!(ask(&rig, &good, SELF_REVIEW).await, (401, refused));
+    assert_eq!(ask(&rig, &token(&rig, json!({})).await, SELF_REVIEW).await.0, 201);
 }
 
 #[tokio::test]

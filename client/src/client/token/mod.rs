@@ -21,6 +21,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
 
+use super::token_file::TokenFile;
 use super::{ConnectError, is_already_exists, is_not_found};
 use crate::api::Api;
 use crate::component::{ClientBuilder, Component, accounts};
@@ -195,8 +196,17 @@ impl ClientBuilder for AccountClients {
     }
 }
 
+/// The origin of a client's token.
+#[derive(Clone)]
+pub(super) enum TokenSource {
+    /// The token of a service account, which the server issues.
+    Account(Arc<AccountToken>),
+    /// The token in a file.
+    File(Arc<TokenFile>),
+}
+
 /// Adds the token to each request; without one, it changes nothing.
-pub(super) struct TokenLayer(pub(super) Option<Arc<AccountToken>>);
+pub(super) struct TokenLayer(pub(super) Option<TokenSource>);
 
 impl<S> Layer<S> for TokenLayer {
     type Service = WithToken<S>;
@@ -210,7 +220,7 @@ impl<S> Layer<S> for TokenLayer {
 pub(super) struct WithToken<S> {
     /// Locked only while a request starts, never while it waits for its token.
     inner: Arc<Mutex<S>>,
-    token: Option<Arc<AccountToken>>,
+    token: Option<TokenSource>,
 }
 
 impl<S, B> Service<Request<Body>> for WithToken<S>
@@ -232,7 +242,8 @@ where
         let (inner, token) = (Arc::clone(&self.inner), self.token.clone());
         Box::pin(async move {
             let header = match &token {
-                Some(token) => Some(token.header().await?),
+                Some(TokenSource::Account(token)) => Some(token.header().await?),
+                Some(TokenSource::File(file)) => Some(file.header()),
                 None => None,
             };
             if let Some(header) = &header {
@@ -244,10 +255,12 @@ where
                 inner.call(request)
             };
             let answer = answer.await.map_err(Into::into)?;
-            if let (Some(token), Some(header)) = (&token, &header)
-                && answer.status() == StatusCode::UNAUTHORIZED
-            {
-                token.rejected(header).await;
+            if answer.status() == StatusCode::UNAUTHORIZED {
+                match (&token, &header) {
+                    (Some(TokenSource::Account(token)), Some(header)) => token.rejected(header).await,
+                    (Some(TokenSource::File(file)), _) => file.rejected(),
+                    (Some(TokenSource::Account(_)) | None, _) => {}
+                }
             }
             Ok(answer)
         })

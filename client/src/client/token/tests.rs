@@ -65,7 +65,7 @@ impl Server {
             let answer = server.answer(&request);
             async move { Ok::<_, Infallible>(answer) }
         });
-        in_process(TokenLayer(token).layer(service))
+        in_process(TokenLayer(token.map(TokenSource::Account)).layer(service))
     }
 
     /// The client of an account.

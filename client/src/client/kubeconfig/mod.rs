@@ -1,0 +1,132 @@
+//! Reads kubeconfigs, and checks the selected context before the client library uses it.
+//!
+//! The errors name the entry to change, and how. Those of the library do not, and it ignores mistakes that kubectl reports. No error
+//! quotes a line, a URL or a credential.
+//!
+//! Upstream: client-go `tools/clientcmd/validation.go`.
+
+mod credentials;
+mod names;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+
+/// Maximum size of a file, bytes.
+const MAX_FILE: u64 = 16 << 20;
+/// The permission of every user to read a file.
+const READABLE_BY_ALL: u32 = 0o004;
+
+/// Reads a kubeconfig; `None` means the files in `KUBECONFIG`, or `~/.kube/config`.
+///
+/// # Errors
+/// A file cannot be read or is not a kubeconfig.
+pub fn read(path: Option<&Path>) -> Result<Kubeconfig, String> {
+    for file in files(path) {
+        check_file(&file)?;
+    }
+    let config = match path {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    let mut config = config.map_err(|error| problem(&error, path.is_some()))?;
+    credentials::remove_empty(&mut config);
+    Ok(config)
+}
+
+/// The configuration of a client for a context; `None` means the current one.
+///
+/// # Errors
+/// The kubeconfig cannot be read, or the context cannot be used.
+pub(super) async fn load(path: Option<&Path>, context: Option<String>) -> Result<Config, String> {
+    let config = read(path)?;
+    let selected = names::select(&config, context.as_deref())?;
+    credentials::check(&selected)?;
+    for file in files(path).iter().filter(|file| is_exposed(file, &config)) {
+        tracing::warn!(
+            "every user of this machine can read the credentials in the kubeconfig {}; run: chmod 600 {0}",
+            file.display()
+        );
+    }
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let loaded = Config::from_custom_kubeconfig(config, &options).await;
+    loaded.map_err(|error| problem(&error, path.is_some()))
+}
+
+/// The files of a kubeconfig as text.
+pub(super) fn shown(path: Option<&Path>) -> String {
+    let files = files(path);
+    let shown: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    shown.join(":")
+}
+
+/// The files that are read.
+fn files(path: Option<&Path>) -> Vec<PathBuf> {
+    if let Some(path) = path {
+        return vec![path.to_owned()];
+    }
+    let named = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let named: Vec<PathBuf> =
+        std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect();
+    match named.is_empty() {
+        true => std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect(),
+        false => named,
+    }
+}
+
+/// Rejects files that the library would read without a limit, or that it cannot decode without a panic.
+fn check_file(path: &Path) -> Result<(), String> {
+    // The library reports missing files.
+    let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
+    if metadata.len() > MAX_FILE {
+        return Err(format!("it is larger than {} MiB", MAX_FILE >> 20));
+    }
+    // A pipe can be read only once.
+    let mut mark = [0; 2];
+    let is_utf16 = metadata.is_file()
+        && File::open(path).and_then(|mut file| file.read_exact(&mut mark)).is_ok()
+        && matches!(mark, [0xff, 0xfe] | [0xfe, 0xff]);
+    match is_utf16 && metadata.len() % 2 == 1 {
+        true => Err("its text in UTF-16 is incomplete: save the file again, in UTF-8".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Whether every user of the machine can read credentials in a file.
+fn is_exposed(path: &Path, config: &Kubeconfig) -> bool {
+    let is_readable =
+        |metadata: fs::Metadata| metadata.is_file() && metadata.permissions().mode() & READABLE_BY_ALL != 0;
+    fs::metadata(path).is_ok_and(is_readable) && credentials::contains_any(config)
+}
+
+/// The problem of a kubeconfig. Errors of the parser quote lines, which may contain a credential.
+fn problem(error: &KubeconfigError, is_one_file: bool) -> String {
+    match error {
+        KubeconfigError::Parse(cause) => {
+            let line = cause.location().map_or(1, |location| location.line());
+            format!("line {line} is not valid YAML, or a field has the wrong type")
+        }
+        KubeconfigError::ReadConfig(error, _) if is_one_file => format!("it cannot be read: {error}"),
+        KubeconfigError::ReadConfig(error, path) => format!("{} cannot be read: {error}", path.display()),
+        KubeconfigError::FindPath => {
+            "the home directory is unknown: set KUBECONFIG or --kubeconfig".to_owned()
+        }
+        KubeconfigError::KindMismatch | KubeconfigError::ApiVersionMismatch => {
+            "its documents differ in kind or apiVersion: all must have apiVersion v1 and kind Config"
+                .to_owned()
+        }
+        KubeconfigError::ParseClusterUrl(cause) => {
+            format!("the server of its cluster is not a URL such as https://host:6443: {cause}")
+        }
+        KubeconfigError::ParseProxyUrl(cause) => {
+            format!("the proxy-url of its cluster is not a URL: {cause}")
+        }
+        other => other.to_string(),
+    }
+}
