@@ -91,7 +91,7 @@ pub(super) fn groups(served: &Served) -> Vec<(&'static str, Vec<&'static str>)> 
 }
 
 /// The versions of a group in which built-in kinds are served, the preferred version first.
-pub(crate) fn builtin_versions(group: &str) -> Vec<&'static str> {
+fn builtin_versions(group: &str) -> Vec<&'static str> {
     let of_group = KINDS.iter().map(|kind| kind.names()).filter(|names| names.group == group);
     let mut versions: Vec<&'static str> = of_group.map(|names| names.version).collect();
     versions.sort_by(|a, b| version_order(a, b));

@@ -80,7 +80,8 @@ fn compare(services: &[Object], addresses: &[Object]) -> AddressRepair {
         let Ok(ip) = address.name().parse::<IpAddr>() else { continue };
         let owner = repair.missing.remove(&ip);
         let published = ip_address::owner(address);
-        let is_owned = owner.as_ref().map(|(namespace, name)| (namespace.as_str(), name.as_str())) == published;
+        let is_owned =
+            owner.as_ref().map(|(namespace, name)| (namespace.as_str(), name.as_str())) == published;
         if published.is_some() && !is_owned {
             repair.orphaned.insert(ip);
         }
@@ -94,7 +95,8 @@ fn compare(services: &[Object], addresses: &[Object]) -> AddressRepair {
 /// A message for the log if the objects cannot be written.
 pub(super) async fn keep(server: &Inner) -> Result<(), String> {
     let services = by_resource("", "v1", "services");
-    let Some(((ranges, addresses), services)) = kind("servicecidrs").zip(kind("ipaddresses")).zip(services) else {
+    let Some(((ranges, addresses), services)) = kind("servicecidrs").zip(kind("ipaddresses")).zip(services)
+    else {
         return Ok(());
     };
     let range = service_cidr::default_object(&server.config.services.addresses.to_string(), server.now());
@@ -120,9 +122,7 @@ pub(super) async fn keep(server: &Inner) -> Result<(), String> {
             writes.push(creation(server, addresses, ip_address::of_service(*ip, service)));
         }
     }
-    let is_orphaned = |address: &Object| {
-        address.name().parse().is_ok_and(|ip| repair.orphaned.contains(&ip))
-    };
+    let is_orphaned = |address: &Object| address.name().parse().is_ok_and(|ip| repair.orphaned.contains(&ip));
     let orphaned = published.iter().filter(|(_, address)| is_orphaned(address));
     writes.extend(orphaned.map(|(record, _)| removal(record)));
     commit(server, writes).await
@@ -158,7 +158,13 @@ mod tests {
             ("1 published", vec![a.clone(), b.clone()], vec![published("10.0.0.5", &a)], None, None),
             ("2 missing", vec![a.clone()], vec![], Some(ip("10.0.0.5")), None),
             ("3 of a former Service", vec![], vec![published("10.0.0.5", &a)], None, Some(ip("10.0.0.5"))),
-            ("4 of another Service", vec![a.clone()], vec![published("10.0.0.5", &b)], None, Some(ip("10.0.0.5"))),
+            (
+                "4 of another Service",
+                vec![a.clone()],
+                vec![published("10.0.0.5", &b)],
+                None,
+                Some(ip("10.0.0.5")),
+            ),
             ("5 of a user", vec![b.clone()], vec![manual.clone()], None, None),
         ] {
             let want = AddressRepair {

@@ -71,9 +71,10 @@ fn builtin() -> BTreeMap<GroupVersion, (i32, i32)> {
 /// The groups and versions that only custom kinds have.
 pub(crate) fn custom(served: &Served) -> BTreeSet<GroupVersion> {
     let builtin = builtin();
-    let all = served.groups().iter().flat_map(|(group, versions)| {
-        versions.iter().map(|version| (*group, *version))
-    });
+    let all = served
+        .groups()
+        .iter()
+        .flat_map(|(group, versions)| versions.iter().map(|version| (*group, *version)));
     all.filter(|version| !builtin.contains_key(version) && version.0 != GROUP).collect()
 }
 

@@ -4,15 +4,14 @@
 //! Upstream: pkg/registry/flowcontrol/ensurer, apiserver pkg/util/flowcontrol/apf_controller.go.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use orlop_store::Write;
+use orlop_store::{Record, Write};
 use serde_json::Value;
 
 use super::{commit, creation, readable, replacement};
 use crate::projection::Projection;
-use crate::registry::flow_control::bootstrap::{
-    AUTO_UPDATE, BootstrapObject, flow_schemas, priority_levels,
-};
+use crate::registry::flow_control::bootstrap::{AUTO_UPDATE, BootstrapObject, flow_schemas, priority_levels};
 use crate::registry::flow_control::{GROUP, dangling_condition};
 use crate::registry::{Kind, by_resource};
 use crate::state::Inner;
@@ -45,9 +44,7 @@ fn wanted(server: &Inner, kind: &'static dyn Kind, objects: &[BootstrapObject]) 
         let mut object = Object::from_value(wanted.object.clone());
         let is_stored = head.get(&crate::dispatch::key(kind, "", object.name())).is_some();
         match by_name.get(object.name()) {
-            Some((record, old)) => {
-                Some(replacement(kind, record, restored(kind, old, wanted)?))
-            }
+            Some((record, old)) => Some(replacement(kind, record, restored(kind, old, wanted)?)),
             // It cannot be read.
             None if is_stored => None,
             None => {
@@ -90,11 +87,12 @@ fn conditions(
     let levels = readable(server, levels);
     let existing: HashSet<&str> = levels.iter().map(|(_, level)| level.name()).collect();
     let stored = readable(server, schemas);
-    let write = |(record, schema): &(_, Object)| {
+    let write = |(record, schema): &(Arc<Record<Projection>>, Object)| {
         let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
         let condition = dangling_condition(schema, existing.contains(level), server.now())?;
         let mut schema = schema.clone();
-        let list = schema.object_at(&["status"]).entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+        let list =
+            schema.object_at(&["status"]).entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
         let list = list.as_array_mut()?;
         list.retain(|other| other["type"] != condition["type"]);
         list.push(condition);
@@ -123,7 +121,8 @@ mod tests {
             levels.iter().find(|level| level.object["metadata"]["name"] == name).expect("a level").clone()
         };
         let limited = json!({"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}});
-        let shares = json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 7, "lendablePercent": 0}});
+        let shares =
+            json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 7, "lendablePercent": 0}});
         for (case, name, spec, automatic, is_restored) in [
             ("1 unchanged", "system", &of("system").object["spec"], "true", false),
             ("2 changed", "system", &limited, "true", true),

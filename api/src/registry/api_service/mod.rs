@@ -130,7 +130,12 @@ impl Kind for ApiService {
         let path = Path::new("status.conditions");
         let conditions = service.at(&["status", "conditions"]).and_then(Value::as_array);
         for (at, condition) in conditions.into_iter().flatten().enumerate() {
-            checks::one_of(errors, &path.index(at).child("status"), Some(text(condition, "status")), &STATUSES);
+            checks::one_of(
+                errors,
+                &path.index(at).child("status"),
+                Some(text(condition, "status")),
+                &STATUSES,
+            );
         }
     }
 
@@ -152,11 +157,14 @@ impl Kind for ApiService {
         let conditions = service.at(&["status", "conditions"]).and_then(Value::as_array);
         let mut conditions = conditions.into_iter().flatten();
         let available = conditions.find(|condition| text(condition, "type") == AVAILABLE);
-        let available = match available.map(|condition| (text(condition, "status"), text(condition, "reason"))) {
-            None => "Unknown".to_owned(),
-            Some((status, reason)) if status != "True" && !reason.is_empty() => format!("{status} ({reason})"),
-            Some((status, _)) => status.to_owned(),
-        };
+        let available =
+            match available.map(|condition| (text(condition, "status"), text(condition, "reason"))) {
+                None => "Unknown".to_owned(),
+                Some((status, reason)) if status != "True" && !reason.is_empty() => {
+                    format!("{status} ({reason})")
+                }
+                Some((status, _)) => status.to_owned(),
+            };
         vec![cells::name(service), shown.into(), available.into(), cells::age(service, now)]
     }
 }
@@ -173,7 +181,11 @@ fn validate_spec(spec: &Value, group: &str, version: &str, errors: &mut FieldErr
     for (field, largest) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {
         let priority = number(spec, field);
         if !(1..=largest).contains(&priority) {
-            errors.invalid(&path.child(field), priority, &format!("must be positive and less than {largest}"));
+            errors.invalid(
+                &path.child(field),
+                priority,
+                &format!("must be positive and less than {largest}"),
+            );
         }
     }
     let bundle = decoded_length(text(spec, "caBundle"));

@@ -2,7 +2,9 @@ use serde_json::{Value, json};
 
 use super::{ApiService, Managed, local};
 use crate::kind::Kind as _;
-use crate::registry::volume_testing::{SUBDOMAIN, check, create_errors, created, defaulted, row, status_errors, with};
+use crate::registry::volume_testing::{
+    SUBDOMAIN, check, create_errors, created, defaulted, row, status_errors, with,
+};
 
 fn remote(change: &Value) -> Value {
     let whole = json!({"metadata": {"name": "v1.x.example.com"}, "spec": {
@@ -78,14 +80,23 @@ fn invalid_objects_are_rejected() {
     }
     check(
         "status",
-        &status_errors(&ApiService, &remote(&json!({})), &json!({"conditions": [{"type": "Available", "status": "Maybe"}]})),
-        &["status.conditions[0].status: Unsupported value: \"Maybe\": supported values: \"True\", \"False\", \"Unknown\""],
+        &status_errors(
+            &ApiService,
+            &remote(&json!({})),
+            &json!({"conditions": [{"type": "Available", "status": "Maybe"}]}),
+        ),
+        &[
+            "status.conditions[0].status: Unsupported value: \"Maybe\": supported values: \"True\", \"False\", \"Unknown\"",
+        ],
     );
 }
 
 #[test]
 fn port_and_status_are_set() {
-    assert_eq!(defaulted(&ApiService, &remote(&json!({}))).at(&["spec", "service", "port"]), Some(&json!(443)));
+    assert_eq!(
+        defaulted(&ApiService, &remote(&json!({}))).at(&["spec", "service", "port"]),
+        Some(&json!(443))
+    );
     assert_eq!(created(&ApiService, &remote(&json!({}))).at(&["status"]), Some(&json!({})));
     let object = local("a.example", "v1", (1000, 100), Managed::Continuously);
     assert_eq!(Managed::of(&object), Some(Managed::Continuously));
@@ -108,7 +119,9 @@ fn port_and_status_are_set() {
 #[test]
 fn table_row_shows_service_and_availability() {
     let with_condition = |status: &str, reason: &str| {
-        remote(&json!({"status": {"conditions": [{"type": "Available", "status": status, "reason": reason}]}}))
+        remote(
+            &json!({"status": {"conditions": [{"type": "Available", "status": status, "reason": reason}]}}),
+        )
     };
     for (object, service, available) in [
         (remote(&json!({})), "default/s", "Unknown"),

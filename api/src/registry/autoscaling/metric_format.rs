@@ -10,7 +10,7 @@ use crate::registry::workload::{given, text};
 
 /// How a field is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
+pub(super) enum Field {
     /// A string; missing is `""`.
     Text,
     /// A reference to an object.
@@ -26,10 +26,10 @@ enum Field {
 }
 
 /// The name in `autoscaling/v1`, the path in `autoscaling/v2`, and the shape of each field.
-type Fields = &'static [(&'static str, &'static [&'static str], Field)];
+pub(super) type Fields = &'static [(&'static str, &'static [&'static str], Field)];
 
 /// The sources of a metric: the field in both versions, and the fields of the source.
-type Sources = [(&'static str, Fields); 5];
+pub(super) type Sources = [(&'static str, Fields); 5];
 
 const NAME: (&str, &[&str], Field) = ("metricName", &["metric", "name"], Field::Text);
 const SELECTOR: (&str, &[&str], Field) = ("selector", &["metric", "selector"], Field::Selector);
@@ -64,12 +64,7 @@ pub(super) const SPECS: &Sources = &[
     ("containerResource", &[RESOURCE, UTILIZATION, AVERAGE, CONTAINER]),
     (
         "external",
-        &[
-            NAME,
-            OTHER_SELECTOR,
-            ("targetValue", &["target", "value"], Field::OptionalQuantity),
-            AVERAGE,
-        ],
+        &[NAME, OTHER_SELECTOR, ("targetValue", &["target", "value"], Field::OptionalQuantity), AVERAGE],
     ),
 ];
 
@@ -167,7 +162,7 @@ fn read_metric(sources: &Sources, of: &Value) -> Option<Value> {
     metric.insert("type".to_owned(), kind.into());
     for (name, fields) in sources {
         let Some(source) = given(of, name) else { continue };
-        metric.insert((*name).to_owned(), read_source(name, fields, source.as_object()?)?);
+        metric.insert((*name).to_owned(), read_source(name, *fields, source.as_object()?)?);
     }
     Some(Value::Object(metric))
 }

@@ -25,9 +25,7 @@ pub(super) fn drop_annotations(scaler: &mut Object) {
 
 /// Removes the annotations, and returns their texts: metrics, behavior, current metrics, conditions.
 fn take_annotations(scaler: &mut Object) -> [Option<String>; 4] {
-    let Some(annotations) =
-        scaler.meta().get_mut("annotations").and_then(Value::as_object_mut)
-    else {
+    let Some(annotations) = scaler.meta().get_mut("annotations").and_then(Value::as_object_mut) else {
         return [const { None }; 4];
     };
     let texts = [METRICS, BEHAVIOR, STATUSES, CONDITIONS].map(|name| match annotations.remove(name) {
@@ -69,7 +67,8 @@ pub(super) fn to_v1(mut scaler: Object) -> Object {
     let (spec, status) = (take_member(&mut scaler, "spec"), take_member(&mut scaler, "status"));
     let (mut spec, mut status) = (Value::Object(spec), Value::Object(status));
     let mut annotations = Map::new();
-    let mut annotate = |name: &str, text: String| annotations.insert(name.to_owned(), go_escaped(text).into());
+    let mut annotate =
+        |name: &str, text: String| annotations.insert(name.to_owned(), go_escaped(text).into());
     let metrics = items(&spec, "metrics");
     let is_other = |metric: &&Value| cpu_utilization(metric, "target").is_none();
     if metrics.iter().any(|metric| is_other(&metric)) {
@@ -187,7 +186,12 @@ fn read_conditions(text: &str) -> Option<Vec<Value>> {
 
 /// JSON as Go writes it: without characters that have a meaning in HTML. They occur only within strings.
 fn go_escaped(json: String) -> String {
-    const ESCAPED: [(char, &str); 5] =
-        [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
+    const ESCAPED: [(char, &str); 5] = [
+        ('<', "\\u003c"),
+        ('>', "\\u003e"),
+        ('&', "\\u0026"),
+        ('\u{2028}', "\\u2028"),
+        ('\u{2029}', "\\u2029"),
+    ];
     ESCAPED.iter().fold(json, |json, (char, escape)| json.replace(*char, escape))
 }

@@ -58,8 +58,10 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, errors: &mut FieldErro
 /// The rules for the target. Only ReplicationControllers have no group; a target that is already invalid remains valid.
 fn target_rules(spec: &Value, old: Option<&Value>) -> ReferenceRules {
     let of = |spec: &Value| spec.get("scaleTargetRef").cloned().unwrap_or_default();
-    let rules =
-        ReferenceRules { empty_group: text(&of(spec), "kind") == "ReplicationController", any_version: false };
+    let rules = ReferenceRules {
+        empty_group: text(&of(spec), "kind") == "ReplicationController",
+        any_version: false,
+    };
     let any_version = old.is_some_and(|old| version_problem(text(&of(old), "apiVersion"), rules).is_some());
     ReferenceRules { any_version, ..rules }
 }

@@ -57,7 +57,8 @@ fn omitted_fields_are_set() {
 fn invalid_specs_are_rejected() {
     const TYPES: &str = "\"ContainerResource\", \"External\", \"Object\", \"Pods\", \"Resource\"";
     let odd = format!("spec.metrics[0].type: Unsupported value: \"Odd\": supported values: {TYPES}");
-    let resource = |target: Value| json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]);
+    let resource =
+        |target: Value| json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]);
     let value = json!({"type": "AverageValue", "averageValue": "1"});
     let cases: [(&str, Value, Vec<&str>); 17] = [
         ("1 valid", scaler(), vec![]),
@@ -84,7 +85,10 @@ fn invalid_specs_are_rejected() {
         ),
         (
             "5 no target",
-            with(&scaler(), &json!({"spec": {"scaleTargetRef": {"apiVersion": null, "kind": "", "name": ""}}})),
+            with(
+                &scaler(),
+                &json!({"spec": {"scaleTargetRef": {"apiVersion": null, "kind": "", "name": ""}}}),
+            ),
             vec![
                 "spec.scaleTargetRef.kind: Required value",
                 "spec.scaleTargetRef.name: Required value",
@@ -101,14 +105,19 @@ fn invalid_specs_are_rejected() {
         ),
         (
             "7 ReplicationController",
-            with(&scaler(), &json!({"spec": {"scaleTargetRef": {"apiVersion": "v1", "kind": "ReplicationController"}}})),
+            with(
+                &scaler(),
+                &json!({"spec": {"scaleTargetRef": {"apiVersion": "v1", "kind": "ReplicationController"}}}),
+            ),
             vec![],
         ),
         ("8 unknown type", metrics(json!([{"type": "Odd"}])), vec![&odd, &odd]),
         (
             "9 no source",
             metrics(json!([{"type": "Resource"}])),
-            vec!["spec.metrics[0].resource: Required value: must populate information for the given metric source"],
+            vec![
+                "spec.metrics[0].resource: Required value: must populate information for the given metric source",
+            ],
         ),
         (
             "10 no value",
@@ -179,13 +188,16 @@ fn invalid_specs_are_rejected() {
         ),
         (
             "17 behavior",
-            with(&scaler(), &json!({"spec": {"behavior": {
-                "scaleUp": {"policies": [], "stabilizationWindowSeconds": 4000},
-                "scaleDown": {
-                    "selectPolicy": "Some", "tolerance": "-1",
-                    "policies": [{"type": "Odd", "value": 0, "periodSeconds": 1801}],
-                },
-            }}})),
+            with(
+                &scaler(),
+                &json!({"spec": {"behavior": {
+                    "scaleUp": {"policies": [], "stabilizationWindowSeconds": 4000},
+                    "scaleDown": {
+                        "selectPolicy": "Some", "tolerance": "-1",
+                        "policies": [{"type": "Odd", "value": 0, "periodSeconds": 1801}],
+                    },
+                }}}),
+            ),
             vec![
                 "spec.behavior.scaleUp.stabilizationWindowSeconds: Invalid value: 4000: must be less than or equal to 3600",
                 "spec.behavior.scaleUp.policies: Required value: must specify at least one Policy",
@@ -205,9 +217,12 @@ fn invalid_specs_are_rejected() {
 
 #[test]
 fn invalid_stored_values_may_stay() {
-    let zero = with(&scaler(), &json!({"spec": {"minReplicas": 0, "metrics": [{"type": "External", "external": {
-        "metric": {"name": "m"}, "target": {"type": "Value", "value": "1"},
-    }}]}}));
+    let zero = with(
+        &scaler(),
+        &json!({"spec": {"minReplicas": 0, "metrics": [{"type": "External", "external": {
+            "metric": {"name": "m"}, "target": {"type": "Value", "value": "1"},
+        }}]}}),
+    );
     assert_eq!(errors(&V2, Some(&zero), &zero), [""; 0]);
     check(
         "new",
@@ -313,12 +328,20 @@ fn version_1_sets_the_default_metric_and_ignores_unreadable_annotations() {
     let made = created(&V1, &scaler());
     assert_eq!(made.at(&["spec", "targetCPUUtilizationPercentage"]), Some(&json!(80)));
     assert_eq!(made.at(&["status"]), Some(&json!({"currentReplicas": 0, "desiredReplicas": 0})));
-    for text in ["", "{", "[1]", "{\"ScaleUp\":{\"Policies\":7}}", "[{\"type\":\"Pods\",\"pods\":{\"metricName\":1}}]"] {
-        let annotations: serde_json::Map<String, Value> = ["metrics", "behavior", "current-metrics", "conditions"]
-            .map(|name| (format!("autoscaling.alpha.kubernetes.io/{name}"), text.into()))
-            .into_iter()
-            .collect();
-        let stored = V1.to_stored(defaulted(&V1, &with(&scaler(), &json!({"metadata": {"annotations": annotations}}))));
+    for text in [
+        "",
+        "{",
+        "[1]",
+        "{\"ScaleUp\":{\"Policies\":7}}",
+        "[{\"type\":1}]",
+    ] {
+        let annotations: serde_json::Map<String, Value> =
+            ["metrics", "behavior", "current-metrics", "conditions"]
+                .map(|name| (format!("autoscaling.alpha.kubernetes.io/{name}"), text.into()))
+                .into_iter()
+                .collect();
+        let stored = V1
+            .to_stored(defaulted(&V1, &with(&scaler(), &json!({"metadata": {"annotations": annotations}}))));
         let want = V1.to_stored(defaulted(&V1, &scaler()));
         assert_eq!(stored, want, "{text}");
     }
@@ -337,9 +360,7 @@ fn table_row_shows_the_values_of_metrics() {
         cells(&full()),
         json!(["a", "Deployment/d", "<unknown>/1k, <unknown>/10 + 3 more...", "1", 5, 0, "10s"])
     );
-    let cpu = |percent: Value| {
-        json!({"type": "Resource", "resource": {"name": "cpu", "target": percent}})
-    };
+    let cpu = |percent: Value| json!({"type": "Resource", "resource": {"name": "cpu", "target": percent}});
     let current = json!({"status": {"currentReplicas": 2, "currentMetrics": [{"type": "Resource", "resource": {
         "name": "cpu", "current": {"averageUtilization": 40, "averageValue": "200m"},
     }}]}});
@@ -351,6 +372,12 @@ fn table_row_shows_the_values_of_metrics() {
         assert_eq!(cells(&object), json!(["a", "Deployment/d", want, "<unset>", 5, 2, "10s"]));
     }
     assert_eq!(cells(&scaler())[2], "<none>");
-    assert_eq!(row(&V1, &json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 70,
-        "scaleTargetRef": {"kind": "D", "name": "d"}}}))[2], "cpu: <unknown>/70%");
+    assert_eq!(
+        row(
+            &V1,
+            &json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 70,
+        "scaleTargetRef": {"kind": "D", "name": "d"}}})
+        )[2],
+        "cpu: <unknown>/70%"
+    );
 }

@@ -29,10 +29,8 @@ pub fn priority_levels() -> Vec<BootstrapObject> {
         }})
     };
     let exempt = json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}});
-    let mut levels = vec![
-        object(true, "catch-all", &limited(5, 0, &reject)),
-        object(true, "exempt", &exempt),
-    ];
+    let mut levels =
+        vec![object(true, "catch-all", &limited(5, 0, &reject)), object(true, "exempt", &exempt)];
     for (name, shares, lendable, queues, hand) in [
         ("system", 30, 33, 64, 6),
         ("node-high", 40, 25, 64, 6),
@@ -53,7 +51,8 @@ pub fn flow_schemas() -> Vec<BootstrapObject> {
     let group = |name: &str| json!({"kind": "Group", "group": {"name": name}});
     let user = |name: &str| json!({"kind": "User", "user": {"name": name}});
     let everyone = || vec![group("system:unauthenticated"), group("system:authenticated")];
-    let accounts = json!({"kind": "ServiceAccount", "serviceAccount": {"namespace": "kube-system", "name": "*"}});
+    let accounts =
+        json!({"kind": "ServiceAccount", "serviceAccount": {"namespace": "kube-system", "name": "*"}});
     let resources = |verbs: &[&str], group: &str, resources: &[&str], cluster: bool| {
         let mut rule =
             json!({"verbs": verbs, "apiGroups": [group], "resources": resources, "namespaces": ["*"]});
@@ -106,7 +105,14 @@ pub fn flow_schemas() -> Vec<BootstrapObject> {
         schema(false, "system-leader-election", "leader-election", 100, by_user, elections),
         schema(false, "kube-controller-manager", high, 800, by_namespace, everything(vec![manager.clone()])),
         schema(false, "kube-scheduler", high, 800, by_namespace, everything(vec![scheduler.clone()])),
-        schema(false, "kube-system-service-accounts", high, 900, by_namespace, everything(vec![accounts.clone()])),
+        schema(
+            false,
+            "kube-system-service-accounts",
+            high,
+            900,
+            by_namespace,
+            everything(vec![accounts.clone()]),
+        ),
         schema(false, "service-accounts", low, 9000, by_user, everything(account_groups)),
         schema(false, "global-default", "global-default", 9900, by_user, everything(everyone())),
     ]

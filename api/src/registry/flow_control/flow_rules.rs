@@ -75,13 +75,7 @@ fn has_all(list: &[Value]) -> bool {
 }
 
 /// Validates that a list is not empty, and that a wildcard is its only item. Returns whether other items remain to be validated.
-fn is_specific(
-    list: &[Value],
-    others: &str,
-    missing: &str,
-    path: &Path,
-    errors: &mut FieldErrors,
-) -> bool {
+fn is_specific(list: &[Value], others: &str, missing: &str, path: &Path, errors: &mut FieldErrors) -> bool {
     if list.is_empty() {
         errors.required(path, missing);
         return false;

@@ -34,11 +34,13 @@ const DANGLING: &str = "Dangling";
 /// The condition that states whether the priority level of a schema exists. `None` if the stored condition is correct.
 pub fn dangling_condition(schema: &Object, exists: bool, now: Timestamp) -> Option<Value> {
     let level = text(spec(schema).get("priorityLevelConfiguration").unwrap_or(&Value::Null), "name");
-    let (status, reason, end) = match exists {
-        true => ("False", "Found", "and it exists"),
-        false => ("True", "NotFound", "but there is no such object"),
+    let (status, reason, end) = if exists {
+        ("False", "Found", "and it exists")
+    } else {
+        ("True", "NotFound", "but there is no such object")
     };
-    let message = format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?} {end}");
+    let message =
+        format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?} {end}");
     let stored = items(schema.at(&["status"]).unwrap_or(&Value::Null), "conditions")
         .iter()
         .find(|condition| text(condition, "type") == DANGLING);

@@ -9,8 +9,8 @@ mod flow_schema;
 mod priority_level;
 mod spec_format;
 
-pub use flow_schema::dangling_condition;
 pub(super) use flow_schema::FlowSchema;
+pub use flow_schema::dangling_condition;
 pub(super) use priority_level::PriorityLevelConfiguration;
 
 use std::collections::HashSet;
@@ -42,7 +42,8 @@ fn items<'a>(of: &'a Value, field: &str) -> &'a [Value] {
 fn validate_status(object: &Object, errors: &mut FieldErrors) {
     let path = Path::new("status.conditions");
     let mut seen = HashSet::new();
-    for (at, condition) in items(object.at(&["status"]).unwrap_or(&Value::Null), "conditions").iter().enumerate()
+    for (at, condition) in
+        items(object.at(&["status"]).unwrap_or(&Value::Null), "conditions").iter().enumerate()
     {
         let (kind, path) = (text(condition, "type"), path.index(at).child("type"));
         if !seen.insert(kind) {

@@ -180,7 +180,11 @@ fn percent(of: &Value, path: &Path, errors: &mut FieldErrors) {
 
 fn validate_limited(limited: &Value, path: &Path, errors: &mut FieldErrors) {
     shares(limited, path, errors);
-    validate_response(limited.get("limitResponse").unwrap_or(&Value::Null), &path.child("limitResponse"), errors);
+    validate_response(
+        limited.get("limitResponse").unwrap_or(&Value::Null),
+        &path.child("limitResponse"),
+        errors,
+    );
     percent(limited, path, errors);
     let borrowed = number(limited, "borrowingLimitPercent");
     if borrowed < 0 {

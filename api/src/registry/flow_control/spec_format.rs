@@ -26,10 +26,8 @@ const RESOURCE_RULE: Shape = Shape::Struct(&[
     ("Namespaces", "namespaces", Shape::Plain),
 ]);
 
-const NON_RESOURCE_RULE: Shape = Shape::Struct(&[
-    ("Verbs", "verbs", Shape::Plain),
-    ("NonResourceURLs", "nonResourceURLs", Shape::Plain),
-]);
+const NON_RESOURCE_RULE: Shape =
+    Shape::Struct(&[("Verbs", "verbs", Shape::Plain), ("NonResourceURLs", "nonResourceURLs", Shape::Plain)]);
 
 /// The spec of a FlowSchema.
 pub(super) const FLOW_SCHEMA: Shape = Shape::Struct(&[

@@ -52,7 +52,9 @@ fn invalid_schemas_are_rejected() {
         (
             "4 precedence of the exempt schema",
             schema(&json!({"matchingPrecedence": 1})),
-            vec!["spec.matchingPrecedence: Invalid value: 1: only the schema named 'exempt' may have matchingPrecedence 1"],
+            vec![
+                "spec.matchingPrecedence: Invalid value: 1: only the schema named 'exempt' may have matchingPrecedence 1",
+            ],
         ),
         (
             "5 method",
@@ -86,7 +88,9 @@ fn invalid_schemas_are_rejected() {
         (
             "9 no subject",
             subject(json!({"kind": "Group"})),
-            vec!["spec.rules[0].subjects[0].group: Required value: group is required when subject kind is 'Group'"],
+            vec![
+                "spec.rules[0].subjects[0].group: Required value: group is required when subject kind is 'Group'",
+            ],
         ),
         (
             "10 subject of another kind",
@@ -179,7 +183,11 @@ fn invalid_levels_are_rejected() {
                 "spec.limited: Forbidden: must be nil if the type is not Limited",
             ],
         ),
-        ("4 shares of the exempt level", with(&exempt, &json!({"spec": {"exempt": {"lendablePercent": 9}}})), vec![]),
+        (
+            "4 shares of the exempt level",
+            with(&exempt, &json!({"spec": {"exempt": {"lendablePercent": 9}}})),
+            vec![],
+        ),
         (
             "5 type of the exempt level",
             with(&level(&json!({})), &json!({"metadata": {"name": "exempt"}})),
@@ -200,7 +208,9 @@ fn invalid_levels_are_rejected() {
         ),
         (
             "7 numbers",
-            level(&json!({"nominalConcurrencyShares": -1, "lendablePercent": 101, "borrowingLimitPercent": -1})),
+            level(
+                &json!({"nominalConcurrencyShares": -1, "lendablePercent": 101, "borrowingLimitPercent": -1}),
+            ),
             vec![
                 "spec.limited.nominalConcurrencyShares: Invalid value: -1: must be a non-negative integer",
                 "spec.limited.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive",
@@ -210,7 +220,9 @@ fn invalid_levels_are_rejected() {
         (
             "8 response",
             level(&json!({"limitResponse": {"type": "Odd"}})),
-            vec!["spec.limited.limitResponse.type: Unsupported value: \"Odd\": supported values: \"Queue\", \"Reject\""],
+            vec![
+                "spec.limited.limitResponse.type: Unsupported value: \"Odd\": supported values: \"Queue\", \"Reject\"",
+            ],
         ),
         (
             "9 no queues",
@@ -244,7 +256,10 @@ fn invalid_levels_are_rejected() {
 
 #[test]
 fn omitted_fields_are_set() {
-    assert_eq!(defaulted(&FlowSchema, &schema(&json!({}))).at(&["spec", "matchingPrecedence"]), Some(&json!(1000)));
+    assert_eq!(
+        defaulted(&FlowSchema, &schema(&json!({}))).at(&["spec", "matchingPrecedence"]),
+        Some(&json!(1000))
+    );
     let limited = defaulted(&PriorityLevelConfiguration, &queue(&json!({})));
     assert_eq!(
         limited.at(&["spec", "limited"]),
@@ -272,7 +287,10 @@ fn objects_of_every_cluster_are_valid_and_complete() {
     }
     let changed = with(&bootstrap::flow_schemas()[0].object, &json!({"spec": {"matchingPrecedence": 5}}));
     let found = create_errors(&FlowSchema, &changed);
-    assert!(found.len() == 1 && found[0].ends_with("spec of 'exempt' must equal the fixed value"), "{found:?}");
+    assert!(
+        found.len() == 1 && found[0].ends_with("spec of 'exempt' must equal the fixed value"),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -297,12 +315,18 @@ fn condition_states_whether_the_level_exists() {
 fn table_rows_show_the_specs() {
     let status = json!({"status": {"conditions": [{"type": "Dangling", "status": "False"}]}});
     let spec = json!({"matchingPrecedence": 5, "distinguisherMethod": {"type": "ByUser"}});
-    assert_eq!(row(&FlowSchema, &with(&schema(&spec), &status)), json!(["a", "l", 5, "ByUser", "10s", "False"]));
+    assert_eq!(
+        row(&FlowSchema, &with(&schema(&spec), &status)),
+        json!(["a", "l", 5, "ByUser", "10s", "False"])
+    );
     assert_eq!(row(&FlowSchema, &schema(&json!({}))), json!(["a", "l", 0, "<none>", "10s", "?"]));
     let queues = queue(&json!({"queues": 8, "handSize": 2, "queueLengthLimit": 5}));
     let queues = with(&queues, &json!({"spec": {"limited": {"nominalConcurrencyShares": 7}}}));
     assert_eq!(row(&PriorityLevelConfiguration, &queues), json!(["a", "Limited", 7, 8, 2, 5, "10s"]));
     let exempt = json!({"metadata": {"name": "exempt"}, "spec": {"type": "Exempt"}});
     let none = "<none>";
-    assert_eq!(row(&PriorityLevelConfiguration, &exempt), json!(["exempt", "Exempt", none, none, none, none, "10s"]));
+    assert_eq!(
+        row(&PriorityLevelConfiguration, &exempt),
+        json!(["exempt", "Exempt", none, none, none, none, "10s"])
+    );
 }

@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
 use super::{IpAddress, ServiceCidr, ip_address, service_cidr};
+use crate::kind::Kind as _;
 use crate::object::Object;
 use crate::registry::volume_testing::{check, create_errors, now, update_errors, with};
-use crate::kind::Kind as _;
 
 fn ranges(ranges: &Value) -> Value {
     json!({"metadata": {"name": "a"}, "spec": {"cidrs": ranges}})
@@ -70,12 +70,7 @@ fn ranges_can_only_be_added() {
             &ranges(&json!(["198.19.0.0/24"])),
             vec!["spec.cidrs[0]: Invalid value: \"198.19.0.0/24\": field is immutable"],
         ),
-        (
-            "3 removed",
-            &two,
-            &old,
-            vec!["spec.cidrs: Invalid value: [\"198.18.0.0/24\"]: field is immutable"],
-        ),
+        ("3 removed", &two, &old, vec!["spec.cidrs: Invalid value: [\"198.18.0.0/24\"]: field is immutable"]),
     ] {
         check(case, &update_errors(&ServiceCidr, old, new), &want);
     }
@@ -127,8 +122,10 @@ fn parent_is_immutable() {
     check(
         "parent",
         &update_errors(&IpAddress, &address(&json!({})), &changed),
-        &["spec.parentRef: Invalid value: {\"Group\":\"\",\"Resource\":\"services\",\"Namespace\":\"default\",\"Name\":\"other\"}: \
-           field is immutable"],
+        &[
+            "spec.parentRef: Invalid value: {\"Group\":\"\",\"Resource\":\"services\",\"Namespace\":\"default\",\"Name\":\"other\"}: \
+           field is immutable",
+        ],
     );
     let labelled = address(&json!({"metadata": {"labels": {"a": "b"}}}));
     assert_eq!(update_errors(&IpAddress, &address(&json!({})), &labelled), [""; 0]);

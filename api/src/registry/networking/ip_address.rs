@@ -110,7 +110,8 @@ impl Kind for IpAddress {
     }
 
     fn columns(&self) -> &'static [Column] {
-        const COLUMNS: &[Column] = &[cells::NAME, cells::text("ParentRef", "The object that owns the address.")];
+        const COLUMNS: &[Column] =
+            &[cells::NAME, cells::text("ParentRef", "The object that owns the address.")];
         COLUMNS
     }
 

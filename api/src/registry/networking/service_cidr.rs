@@ -117,7 +117,9 @@ fn one_range(range: &str, path: &Path, errors: &mut FieldErrors) {
     let ip = ip.parse().unwrap_or(start);
     let canonical = format!("{start}/{bits}");
     let why = match ip {
-        IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some() => "must not have an IPv4-mapped IPv6 address".to_owned(),
+        IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some() => {
+            "must not have an IPv4-mapped IPv6 address".to_owned()
+        }
         _ if length != bits.to_string() => "must not have leading 0s in IP or prefix length".to_owned(),
         _ if ip != start => "must not have bits set beyond the prefix length".to_owned(),
         _ if range != canonical => format!("must be in canonical form ({canonical:?})"),

@@ -90,7 +90,7 @@ pub fn texts<'a>(service: &'a Object, name: &str) -> impl Iterator<Item = &'a st
 
 /// The cluster IPs, without those of headless services.
 pub fn assigned_addresses(service: &Object) -> impl Iterator<Item = &str> {
-    let ips = texts(service, "clusterIPs").filter(|_| has_address(service));
+    let ips = texts(service, "clusterIPs").filter(move |_| has_address(service));
     ips.filter(|ip| !ip.is_empty() && *ip != HEADLESS)
 }
 
