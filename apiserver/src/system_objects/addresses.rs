@@ -106,7 +106,10 @@ pub(super) async fn keep(server: &Inner) -> Result<(), String> {
     }
     // Read before the Services, so that an address of a Service in between is not an orphan.
     let published = readable(server, addresses);
+    let stored = server.store.head().range(services.storage_prefix(), None).count();
     let services = readable(server, services);
+    // A Service that cannot be read keeps its address.
+    let is_complete = services.len() == stored;
     let (services, objects): (Vec<Object>, Vec<Object>) = (
         services.into_iter().map(|(_, service)| service).collect(),
         published.iter().map(|(_, address)| address.clone()).collect(),
@@ -123,7 +126,7 @@ pub(super) async fn keep(server: &Inner) -> Result<(), String> {
         }
     }
     let is_orphaned = |address: &Object| address.name().parse().is_ok_and(|ip| repair.orphaned.contains(&ip));
-    let orphaned = published.iter().filter(|(_, address)| is_orphaned(address));
+    let orphaned = published.iter().filter(|(_, address)| is_complete && is_orphaned(address));
     writes.extend(orphaned.map(|(record, _)| removal(record)));
     commit(server, writes).await
 }
