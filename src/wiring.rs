@@ -52,6 +52,7 @@ use crate::nodes::{self, Local, NodeError};
 use crate::notify;
 use crate::pki::{self, OwnAuthority, PkiError};
 use crate::shutdown;
+use crate::sign_in;
 use crate::signing;
 use crate::snapshots;
 use crate::tls::{TlsKeeper, TlsOrigin};
@@ -171,7 +172,7 @@ pub(crate) async fn serve(
         let own = own_authority.as_ref().map(|own| SigningAuthority::Own(own.authority.clone()));
         rules.signing_authority = rules.signing_authority.or(own).filter(|_| loops.is_some());
         signing::check(&rules)?;
-        let tokens = auth.tokens.clone();
+        let (tokens, page_sign_in) = (auth.tokens.clone(), auth.page_sign_in.clone());
         let connections = files::room_for(listen.max_connections);
         let data_dir = match config.store.store_backend {
             StoreBackend::Memory => None,
@@ -186,7 +187,7 @@ pub(crate) async fn serve(
             service_account_key_file: data_dir.as_deref().map(key_file),
             tls: listen.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
-            cluster_info: signing::cluster_info(&rules, &reachable, listen.has_tls()),
+            cluster_info: signing::cluster_info(&rules, &reachable, listen.has_tls() && !listen.accepts_http),
             explainer: explainer.explains(),
             more_metrics: Arc::new(move || more_metrics.metrics()),
             has_account_controller: loops.is_some_and(|loops| {
@@ -257,6 +258,9 @@ pub(crate) async fn serve(
         let mut serving = Task::none("the listener");
         serving.spawn(listener.serve(server.protect(router.clone()), server.connections(), tokens));
         listen::announce(listen, &url)?;
+        if let Some(page_sign_in) = &page_sign_in {
+            sign_in::announce(page_sign_in, &url);
+        }
         ready(&url, &router);
         tracing::info!("serving {url}, data {place}; try: {}", listen.kubectl(&url, admin.as_deref()));
         notify::ready();

@@ -68,7 +68,7 @@ pub fn in_process(router: Router, user: UserInfo) -> Router {
 }
 
 /// The response to a rejected request.
-fn refusal(error: &ApiError, headers: &HeaderMap) -> Response {
+pub(super) fn refusal(error: &ApiError, headers: &HeaderMap) -> Response {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     let mut response = answer::error(error, error_media(accept), false);
     let put = response.headers_mut();

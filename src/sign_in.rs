@@ -1,0 +1,38 @@
+//! The link with which the web page signs in, printed when the server starts.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use orlop_apiserver::authentication::PageSignIn;
+use orlop_auth::UserInfo;
+
+/// Prints a link for the administrator, or the command that prints one.
+pub(crate) fn announce(sign_in: &PageSignIn, url: &str) {
+    let mut out = std::io::stdout();
+    let line = line(out.is_terminal(), url, || Some(sign_in.issue(UserInfo::admin()).ok()?.code));
+    // A closed stdout is no reason to stop.
+    let _ = writeln!(out, "{line}");
+}
+
+/// The line. A link is a credential, so it is printed to a terminal only: other outputs are logs, which are stored.
+fn line(is_terminal: bool, url: &str, code: impl FnOnce() -> Option<String>) -> String {
+    match is_terminal.then(code).flatten() {
+        Some(code) => format!("web page (valid once, for 5 minutes): {url}/#code={code}"),
+        None => "web page: run `orlop page` to print a link".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_is_printed_to_a_terminal_only() {
+        for (is_terminal, code, want) in [
+            (true, Some("x"), "web page (valid once, for 5 minutes): http://127.0.0.1:1/#code=x"),
+            (true, None, "web page: run `orlop page` to print a link"),
+            (false, Some("x"), "web page: run `orlop page` to print a link"),
+        ] {
+            assert_eq!(line(is_terminal, "http://127.0.0.1:1", || code.map(str::to_owned)), want);
+        }
+    }
+}
