@@ -28,6 +28,7 @@ mod layer;
 pub mod oidc;
 pub(crate) mod page;
 mod peer_user;
+mod refusal;
 mod tokens;
 pub mod webhook;
 

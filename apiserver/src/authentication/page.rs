@@ -24,7 +24,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::layer::refusal;
+use super::refusal::refusal;
 use crate::clock::Clock;
 use crate::encode::answer;
 use crate::encode::negotiate::RequestedEncoding;
