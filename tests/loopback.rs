@@ -164,17 +164,14 @@ async fn server_with_a_node_trusts_no_process_of_the_machine() {
     assert!(message.contains("admin.kubeconfig") && message.contains("orlop page"), "{message}");
     let (http, url) = (plane.http(), plane.url());
     let port: u16 = url.rsplit(':').next().unwrap().parse().unwrap();
-    let probe = |path: &str, headers: Value| {
-        json!({"periodSeconds": 1, "httpGet": {"host": "127.0.0.1", "port": port, "path": path, "httpHeaders": headers}})
-    };
+    let probe = |path: &str| json!({"periodSeconds": 1, "httpGet": {"host": "127.0.0.1", "port": port, "path": path}});
     let container = |name: &str, probe: Value| {
         json!({"name": name, "image": "dir:///", "command": ["sleep", "120"], "readinessProbe": probe})
     };
     let pods = "/api/v1/namespaces/default/pods";
-    let host = json!([{"name": "Host", "value": "localhost"}]);
     let spec = json!({"nodeName": "n1", "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": false, "containers": [
-        container("health", probe("/livez", host.clone())),
-        container("secrets", probe("/api/v1/secrets", host)),
+        container("health", probe("/livez")),
+        container("secrets", probe("/api/v1/secrets")),
     ]});
     http.until("/api/v1/namespaces/default/serviceaccounts/default", "created", |_| true).await;
     http.create(pods, &json!({"metadata": {"name": "prober"}, "spec": spec})).await;
