@@ -79,7 +79,7 @@ async fn other_users_of_the_machine_need_a_token() {
 }
 
 /// Runs a command of orlop; returns its exit code, stdout and stderr.
-fn orlop(plane: &Plane, data_dir: Option<&Path>, args: &[&str]) -> (Option<i32>, String, String) {
+pub(crate) fn orlop(plane: &Plane, data_dir: Option<&Path>, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = command(&*ORLOP, plane.dir());
     command.args(args).stdin(Stdio::null());
     if let Some(dir) = data_dir {

@@ -158,7 +158,7 @@ mod tests {
                 sessions.exchange("code", "first", at(1)).unwrap();
             }
             let got = sessions.exchange(code, "token", at(second));
-            assert_eq!(got.as_ref().map(drop).map_err(|error| *error), want, "{case}");
+            assert_eq!(got.as_ref().map(|_| ()).map_err(|error| *error), want, "{case}");
             if let Ok((name, until)) = got {
                 assert_eq!((name, until), (user("ann"), at(second + 12 * 3600)), "{case}");
             }

@@ -58,7 +58,8 @@ async fn link(server: Endpoint) -> Result<String, CommandError> {
     let request = Request::post(CODES).body(Body::empty()).map_err(|error| away(&error))?;
     let response = client.send(request).await.map_err(|error| away(&error))?;
     let status = response.status();
-    let body = response.into_body().collect().await.map_err(|error| away(&error))?.to_bytes();
+    let body = response.into_body().collect().await;
+    let body = body.map_err(|error| CommandError::Away(error.to_string()))?.to_bytes();
     let document: Value = serde_json::from_slice(&body).unwrap_or_default();
     match (document["code"].as_str(), host) {
         (Some(code), Some((host, port))) if status.is_success() => {

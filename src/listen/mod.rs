@@ -186,11 +186,11 @@ impl Listener {
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_TIMEOUT);
         let service = router.into_make_service();
-        let times = self.times;
+        let (times, accepts_http) = (self.times, self.accepts_http);
         let tls = self.tls.as_ref().map(|keeper| tls::Acceptor::new(keeper.config(), keeper.authorities()));
         let serving = async {
             match tls {
-                Some(tls) if self.accepts_http => {
+                Some(tls) if accepts_http => {
                     let both = TlsOrHttp::new(tls, times.head);
                     let acceptor = Bounded::new(both, connections, times);
                     server.acceptor(acceptor).serve(service).await
