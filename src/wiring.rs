@@ -5,6 +5,7 @@
 //! progress is finished; the store is closed.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -167,7 +168,7 @@ pub(crate) async fn serve(
     let result = async {
         let own_authority = secure(&mut listener, config, authorities)?;
         let root_ca = root_ca.or(own_authority.as_ref().map(|own| own.authority.certificate().to_owned()));
-        let reachable = format!("https://{}", listener.advertised(config.api.advertise_address));
+        let reachable = format!("https://{}", listener.advertised(reachable_address(config)));
         let mut rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
         let own = own_authority.as_ref().map(|own| SigningAuthority::Own(own.authority.clone()));
         rules.signing_authority = rules.signing_authority.or(own).filter(|_| loops.is_some());
@@ -296,6 +297,11 @@ pub(crate) async fn serve(
     result
 }
 
+/// The given address at which clients reach the server. Those on loopback use the address on which it listens.
+fn reachable_address(config: &ServerConfig) -> Option<IpAddr> {
+    config.api.advertise_address.filter(|_| !config.listen.accepts_http)
+}
+
 /// Gives the listener certificates of the server's own authority, if no others are configured.
 fn secure(
     listener: &mut Listener,
@@ -308,7 +314,7 @@ fn secure(
     let now = Timestamp::now();
     let own = OwnAuthority::open(&data_dir, now)?;
     let service = config.api.service_cluster_ip_range.first();
-    let (server, names) = (listener.advertised(config.api.advertise_address), names.clone());
+    let (server, names) = (listener.advertised(reachable_address(config)), names.clone());
     let names = Box::new(move || pki::server_names(server, service, &names));
     let origin = TlsOrigin::Own { authority: own.authority.clone(), names };
     let files = listen::client_authority_files(&config.listen);
