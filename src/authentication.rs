@@ -52,7 +52,7 @@ pub(crate) async fn read(listen: &ListenConfig) -> Result<AuthConfig, Authentica
         anonymous: options.anonymous,
         is_required: listen.authenticates(),
         only_public_paths: listen.only_public_paths,
-        page_sign_in: listen.accepts_http.then(|| Arc::new(PageSignIn::new(Arc::new(Timestamp::now)))),
+        page_sign_in: listen.has_page_sign_in().then(|| Arc::new(PageSignIn::new(Arc::new(Timestamp::now)))),
         local_user: match listen.loopback {
             LoopbackAccess::EveryProcess => None,
             LoopbackAccess::OwnUser | LoopbackAccess::Closed => Some(rustix::process::geteuid().as_raw()),

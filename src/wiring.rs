@@ -260,7 +260,8 @@ pub(crate) async fn serve(
         serving.spawn(listener.serve(server.protect(router.clone()), server.connections(), tokens));
         listen::announce(listen, &url)?;
         if let Some(page_sign_in) = &page_sign_in {
-            sign_in::announce(page_sign_in, &url);
+            page_sign_in.set_url(&url);
+            sign_in::announce(page_sign_in);
         }
         ready(&url, &router);
         tracing::info!("serving {url}, data {place}; try: {}", listen.kubectl(&url, admin.as_deref()));

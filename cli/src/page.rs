@@ -6,10 +6,9 @@ use std::process::ExitCode;
 use http::Request;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use orlop_client::client::{self, ConnectError, Endpoint};
+use orlop_client::client::{ConnectError, Endpoint};
 use serde_json::Value;
 
-use crate::config::host_of;
 use crate::local_admin;
 
 /// The path where a user gets a code.
@@ -51,9 +50,7 @@ pub(crate) fn run(server: Endpoint) -> ExitCode {
 }
 
 async fn link(server: Endpoint) -> Result<String, CommandError> {
-    let server = local_admin::resolve(server).await;
-    let host = host_of(&server);
-    let client = client::connect(server).await?;
+    let client = local_admin::connect(server).await?;
     let away = |error: &dyn std::error::Error| CommandError::Away(crate::error::chain(error));
     let request = Request::post(CODES).body(Body::empty()).map_err(|error| away(&error))?;
     let response = client.send(request).await.map_err(|error| away(&error))?;
@@ -61,11 +58,8 @@ async fn link(server: Endpoint) -> Result<String, CommandError> {
     let body = response.into_body().collect().await;
     let body = body.map_err(|error| CommandError::Away(error.to_string()))?.to_bytes();
     let document: Value = serde_json::from_slice(&body).unwrap_or_default();
-    match (document["code"].as_str(), host) {
-        (Some(code), Some((host, port))) if status.is_success() => {
-            // The server accepts plain HTTP on this port too; browsers do not know its authority.
-            Ok(format!("http://{host}:{port}/#code={code}"))
-        }
+    match document["link"].as_str() {
+        Some(link) if status.is_success() => Ok(link.to_owned()),
         _ => Err(CommandError::Refused(match document["message"].as_str() {
             Some(message) => message.to_owned(),
             None => format!("the server responded with {status}"),

@@ -4,7 +4,7 @@
 //! code for the token of a session, and sends this token with its requests. A user with the right to `post` to [`CODES`] gets a code for
 //! itself.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -43,6 +43,8 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 /// The one-time codes and the sessions of the web page.
 pub struct PageSignIn {
     sessions: PageSessions,
+    /// The URL of the server.
+    url: OnceLock<String>,
     clock: Clock,
 }
 
@@ -57,6 +59,8 @@ impl std::fmt::Debug for PageSignIn {
 pub struct PageCode {
     /// The code.
     pub code: String,
+    /// The link that contains it.
+    pub link: String,
     /// When it expires.
     pub until: Timestamp,
 }
@@ -64,7 +68,13 @@ pub struct PageCode {
 impl PageSignIn {
     /// Without codes and sessions.
     pub fn new(clock: Clock) -> Self {
-        PageSignIn { sessions: PageSessions::default(), clock }
+        PageSignIn { sessions: PageSessions::default(), url: OnceLock::new(), clock }
+    }
+
+    /// Sets the URL of the server, for links.
+    pub fn set_url(&self, url: &str) {
+        // The URL of a server does not change.
+        let _ = self.url.set(url.to_owned());
     }
 
     /// Issues a code for a user.
@@ -74,7 +84,8 @@ impl PageSignIn {
     pub fn issue(&self, user: UserInfo) -> Result<PageCode, ApiError> {
         let code = secret()?;
         let until = self.sessions.add_code(&code, user, (self.clock)());
-        Ok(PageCode { code, until })
+        let link = format!("{}/#code={code}", self.url.get().map_or("", String::as_str));
+        Ok(PageCode { code, link, until })
     }
 
     /// The user of a token; `None` if it is not that of a page.
@@ -117,11 +128,11 @@ fn secret() -> Result<String, ApiError> {
 /// The response with a new code of a user.
 pub(crate) fn code_answer(sign_in: Option<&PageSignIn>, user: &UserInfo) -> Result<Response, ApiError> {
     let Some(sign_in) = sign_in else {
-        let message = "this server has no sign-in for its web page: only a server that requires credentials on loopback has one";
+        let message = "this server has no sign-in for its web page: only a server with credentials of its own on loopback has one";
         return Err(ApiError { message: message.to_owned(), ..ApiError::no_such_resource() });
     };
-    let PageCode { code, until } = sign_in.issue(user.clone())?;
-    Ok(private(201, &json!({"code": code, "expires": until.to_string()})))
+    let PageCode { code, link, until } = sign_in.issue(user.clone())?;
+    Ok(private(201, &json!({"code": code, "link": link, "expires": until.to_string()})))
 }
 
 /// A response that no cache stores.

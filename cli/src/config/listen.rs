@@ -179,6 +179,11 @@ impl ListenConfig {
         matches!(self.tls, Some(TlsSource::OwnAuthority { .. }))
     }
 
+    /// Whether the web page can sign in: on loopback, if the server creates its own certificates.
+    pub fn has_page_sign_in(&self) -> bool {
+        self.is_loopback() && self.has_own_authority()
+    }
+
     /// Whether the server creates certificates so that other machines can join.
     pub fn serves_other_machines(&self) -> bool {
         self.has_own_authority() && !self.accepts_http
