@@ -256,11 +256,13 @@ pub(crate) async fn serve(
         };
         let _renewal =
             own_authority.map(|own| AbortOnDropHandle::new(tokio::spawn(own.keep_admin(reachable.clone()))));
+        if let Some(page_sign_in) = &page_sign_in {
+            page_sign_in.set_url(&url);
+        }
         let mut serving = Task::none("the listener");
         serving.spawn(listener.serve(server.protect(router.clone()), server.connections(), tokens));
         listen::announce(listen, &url)?;
         if let Some(page_sign_in) = &page_sign_in {
-            page_sign_in.set_url(&url);
             sign_in::announce(page_sign_in);
         }
         ready(&url, &router);
