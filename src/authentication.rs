@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use jiff::Timestamp;
-use orlop_apiserver::authentication::{AuthConfig, PageSignIn};
 use orlop_apiserver::authentication::oidc::{OidcSettings, check_authorities};
 use orlop_apiserver::authentication::webhook::{MAX_ANSWER, ReviewPost, ReviewPostError, WebhookSettings};
+use orlop_apiserver::authentication::{AuthConfig, PageSignIn};
 use orlop_apiserver::service_account::ServiceAccountConfig;
 use orlop_auth::service_account::key_file::{self, KeyFileError};
 use orlop_auth::token_file::{TokenFile, TokenFileError};
-use orlop_cli::config::{ListenConfig, LoopbackAccess, OidcOptions, ServiceAccountOptions, TokenWebhookOptions};
+use orlop_cli::config::{
+    ListenConfig, LoopbackAccess, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
+};
 
 use crate::webhook::{PostFailure, WebhookClient, WebhookError};
 

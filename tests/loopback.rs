@@ -165,9 +165,7 @@ async fn server_with_a_node_trusts_no_process_of_the_machine() {
     let (http, url) = (plane.http(), plane.url());
     let port: u16 = url.rsplit(':').next().unwrap().parse().unwrap();
     let probe = |path: &str| json!({"periodSeconds": 1, "httpGet": {"host": "127.0.0.1", "port": port, "path": path}});
-    let container = |name: &str, probe: Value| {
-        json!({"name": name, "image": "dir:///", "command": ["sleep", "120"], "readinessProbe": probe})
-    };
+    let container = |name: &str, probe: Value| json!({"name": name, "image": "dir:///", "command": ["sleep", "120"], "readinessProbe": probe});
     let pods = "/api/v1/namespaces/default/pods";
     let spec = json!({"nodeName": "n1", "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": false, "containers": [
         container("health", probe("/livez")),
@@ -184,7 +182,9 @@ async fn server_with_a_node_trusts_no_process_of_the_machine() {
     let events = "/api/v1/namespaces/default/events?fieldSelector=reason%3DUnhealthy";
     let pod_events = http.until(events, "the probe of Secrets fails", |list| {
         list["items"].as_array().is_some_and(|items| {
-            items.iter().any(|event| event["message"].as_str().is_some_and(|text| text.contains("statuscode: 401")))
+            items
+                .iter()
+                .any(|event| event["message"].as_str().is_some_and(|text| text.contains("statuscode: 401")))
         })
     });
     pod_events.await;

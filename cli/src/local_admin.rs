@@ -65,9 +65,8 @@ async fn rejects(endpoint: &Endpoint) -> bool {
     let Ok(client) = client::connect(endpoint.clone()).await else { return false };
     let Ok(request) = Request::get("/api").body(Body::empty()) else { return false };
     let response = client.send(request).await;
-    response.is_ok_and(|response| {
-        matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
-    })
+    response
+        .is_ok_and(|response| matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN))
 }
 
 #[cfg(test)]

@@ -101,7 +101,9 @@ impl PageSignIn {
                 Ok(json!({"token": token, "user": user.username, "expires": until.to_string()}))
             }
             Err(ExchangeError::Unknown) => Err(ApiError {
-                message: "Unauthorized: the code is unknown, used or expired; print a new link with `orlop page`".to_owned(),
+                message:
+                    "Unauthorized: the code is unknown, used or expired; print a new link with `orlop page`"
+                        .to_owned(),
                 ..ApiError::unauthorized()
             }),
             Err(ExchangeError::TooManyAttempts) => {

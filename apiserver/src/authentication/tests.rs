@@ -434,8 +434,18 @@ async fn page_signs_in_with_a_code() {
     };
     for (case, request, code, part) in [
         ("1 nothing", request("/api", &[local]), 401, "admin.kubeconfig"),
-        ("2 a wrong token", request("/api", &[local, ("authorization", "Bearer x")]), 401, "\"Unauthorized\""),
-        ("3 no session", request("/api", &[local, ("authorization", "Bearer orlop-page.x")]), 401, "\"Unauthorized\""),
+        (
+            "2 a wrong token",
+            request("/api", &[local, ("authorization", "Bearer x")]),
+            401,
+            "\"Unauthorized\"",
+        ),
+        (
+            "3 no session",
+            request("/api", &[local, ("authorization", "Bearer orlop-page.x")]),
+            401,
+            "\"Unauthorized\"",
+        ),
         ("4 another token", request("/api", &[local, ("authorization", "Bearer abc")]), 200, "ann"),
         ("5 the page", request("/ui/", &[local]), 200, "<!doctype html>"),
         ("6 the page for a foreign host", request("/ui/", &[("host", "evil.example")]), 403, "Forbidden"),

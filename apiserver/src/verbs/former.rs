@@ -69,7 +69,9 @@ mod tests {
     /// The event at revision 5 replaced a version more than a minute ago.
     #[test]
     fn versions_before_the_floor_are_hidden() {
-        for (revision, state, event) in [(3, true, true), (4, true, true), (5, false, true), (6, false, false)] {
+        for (revision, state, event) in
+            [(3, true, true), (4, true, true), (5, false, true), (6, false, false)]
+        {
             let (floor, at) = (Revision(5), Revision(revision));
             assert_eq!((hides_state(floor, at), hides_event(floor, at)), (state, event), "{revision}");
         }

@@ -171,7 +171,9 @@ impl ListenConfig {
 
     /// Whether clients authenticate.
     pub fn authenticates(&self) -> bool {
-        self.has_own_authority() || self.authentication.is_required() || self.loopback == LoopbackAccess::Closed
+        self.has_own_authority()
+            || self.authentication.is_required()
+            || self.loopback == LoopbackAccess::Closed
     }
 
     /// Whether the server creates its own certificates.
@@ -293,19 +295,34 @@ mod tests {
             ("4 tokens", &[TOKENS], false, Some((true, false, false, false))),
             ("5 tokens and TLS", &[TOKENS, TLS[0], TLS[1]], false, Some((true, false, false, false))),
             ("6 names", &["--tls-san=a"], false, Some((true, true, false, false))),
-            ("7 a mode and names", &["--tls-san=a", "--authorization-mode=RBAC"], false, Some((true, true, false, false))),
+            (
+                "7 a mode and names",
+                &["--tls-san=a", "--authorization-mode=RBAC"],
+                false,
+                Some((true, true, false, false)),
+            ),
             ("8 a mode and TLS", &["--authorization-mode=RBAC", TLS[0], TLS[1]], false, None),
             ("9 a node", &[], true, Some((true, true, true, true))),
             ("10 a node and a mode", &["--authorization-mode=RBAC"], true, Some((true, true, true, false))),
             ("11 a node and tokens", &[TOKENS], true, Some((true, true, true, false))),
             ("12 a node and TLS", &TLS, true, None),
-            ("13 insecure, a mode", &["--insecure-loopback", "--authorization-mode=RBAC"], false, Some((false, false, false, false))),
+            (
+                "13 insecure, a mode",
+                &["--insecure-loopback", "--authorization-mode=RBAC"],
+                false,
+                Some((false, false, false, false)),
+            ),
             ("14 insecure, a node", &["--insecure-loopback"], true, None),
             ("15 another address, a node", &["--listen=0.0.0.0:0"], true, Some((true, true, false, false))),
         ];
         for (case, flags, has_node, want) in cases {
             let got = endpoint_with(flags, has_node).ok().map(|config| {
-                (config.authenticates(), config.has_own_authority(), config.accepts_http, config.only_public_paths)
+                (
+                    config.authenticates(),
+                    config.has_own_authority(),
+                    config.accepts_http,
+                    config.only_public_paths,
+                )
             });
             assert_eq!(got, want, "{case}");
         }

@@ -43,8 +43,8 @@ pub use self::listen::{ListenConfig, TlsFiles, TlsSource};
 use self::loopback::CredentialDemand;
 pub use self::loopback::LoopbackAccess;
 pub use self::nodes::Nodes;
-use self::remote::remote;
 pub(crate) use self::remote::is_here;
+use self::remote::remote;
 pub use self::remote::{host_of, url_of};
 use crate::args::{
     AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, AuthenticationArgs, AuthorizationArgs, Cli, Command,

@@ -202,7 +202,9 @@ mod tests {
         for (revision, time_ms) in [(3, 1000), (7, 2000)] {
             marks.push(Revision(revision), time_ms);
         }
-        for (now_ms, floor, want) in [(60_999, 0, 0), (61_000, 0, 3), (61_000, 5, 5), (62_000, 5, 7), (60_999, 2, 2)] {
+        for (now_ms, floor, want) in
+            [(60_999, 0, 0), (61_000, 0, 3), (61_000, 5, 5), (62_000, 5, 7), (60_999, 2, 2)]
+        {
             assert_eq!(marks.continuity(now_ms, Revision(floor)), Revision(want), "{now_ms} {floor}");
         }
     }

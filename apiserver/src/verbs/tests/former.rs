@@ -150,7 +150,8 @@ async fn former_versions_need_a_right_after_a_minute() {
         let text = as_ann(&rig, target).await.expect(200).text();
         assert!(text.contains("ERROR") && text.contains("410") && !text.contains(OLD), "{target}: {text}");
     }
-    let current = as_ann(&rig, &format!("{SECRETS}?resourceVersionMatch=NotOlderThan&resourceVersion={first}")).await;
+    let current =
+        as_ann(&rig, &format!("{SECRETS}?resourceVersionMatch=NotOlderThan&resourceVersion={first}")).await;
     assert!(current.expect(200).text().contains(NEW), "the current state");
     // The administrator has the right, and ann with a role of her own.
     assert!(rig.get(&lists[0]).await.expect(200).text().contains(OLD));

@@ -246,7 +246,8 @@ async fn plan_mentions_only_readable_objects() {
     let pod = json!({"metadata": {"name": "hidden-pod"}, "spec": spec});
     rig.post("/api/v1/namespaces/default/pods", pod).await.expect(201);
     let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
-    let spec = json!({"attacher": "d", "nodeName": "n1", "source": {"persistentVolumeName": "secret-volume"}});
+    let spec =
+        json!({"attacher": "d", "nodeName": "n1", "source": {"persistentVolumeName": "secret-volume"}});
     rig.post(attachments, json!({"metadata": {"name": "va"}, "spec": spec})).await.expect(201);
     let release = format!("{ROOT}/volumeattachments.storage.k8s.io/va/release");
     let dry = format!("{release}?dryRun=All");

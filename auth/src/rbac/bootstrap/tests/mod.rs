@@ -151,10 +151,13 @@ fn only_the_administrator_reads_former_versions_of_secrets() {
             let has = |field: &str, wanted: &str| {
                 strings(&rule[field]).iter().any(|value| *value == "*" || *value == wanted)
             };
-            has("verbs", "read-former-versions") && has("apiGroups", "orlop.dev") && has("resources", "secrets")
+            has("verbs", "read-former-versions")
+                && has("apiGroups", "orlop.dev")
+                && has("resources", "secrets")
         })
     };
-    let roles: Vec<Value> = all().into_iter().filter(|(kind, _)| kind.ends_with("Role")).map(|(_, role)| role).collect();
+    let roles: Vec<Value> =
+        all().into_iter().filter(|(kind, _)| kind.ends_with("Role")).map(|(_, role)| role).collect();
     let found: Vec<&str> = roles.iter().filter(|role| permits(role)).map(|role| key(role).1).collect();
     assert_eq!(found, ["cluster-admin"]);
 }
