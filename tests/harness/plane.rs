@@ -134,8 +134,9 @@ impl Plane {
             return self.anonymous();
         }
         let kubeconfig = Kubeconfig::read_from(self.admin_kubeconfig()).expect("the server writes it");
-        let loaded = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).boxed();
-        Http::with(loaded.now_or_never().expect("it waits for nothing").unwrap())
+        let options = KubeConfigOptions::default();
+        let loaded = kube::Config::from_custom_kubeconfig(kubeconfig, &options).now_or_never();
+        Http::with(loaded.expect("it waits for nothing").unwrap())
     }
 
     /// A client without credentials, over plain HTTP.
