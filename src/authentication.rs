@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use orlop_apiserver::authentication::AuthConfig;
+use jiff::Timestamp;
 use orlop_apiserver::authentication::oidc::{OidcSettings, check_authorities};
 use orlop_apiserver::authentication::webhook::{MAX_ANSWER, ReviewPost, ReviewPostError, WebhookSettings};
+use orlop_apiserver::authentication::{AuthConfig, PageSignIn};
 use orlop_apiserver::service_account::ServiceAccountConfig;
 use orlop_auth::service_account::key_file::{self, KeyFileError};
 use orlop_auth::token_file::{TokenFile, TokenFileError};
-use orlop_cli::config::{ListenConfig, OidcOptions, ServiceAccountOptions, TokenWebhookOptions};
+use orlop_cli::config::{
+    ListenConfig, LoopbackAccess, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
+};
 
 use crate::webhook::{PostFailure, WebhookClient, WebhookError};
 
@@ -50,7 +53,12 @@ pub(crate) async fn read(listen: &ListenConfig) -> Result<AuthConfig, Authentica
         webhook,
         anonymous: options.anonymous,
         is_required: listen.authenticates(),
-        local_user: (!listen.insecure_loopback).then(|| rustix::process::geteuid().as_raw()),
+        only_public_paths: listen.only_public_paths,
+        page_sign_in: listen.has_page_sign_in().then(|| Arc::new(PageSignIn::new(Arc::new(Timestamp::now)))),
+        local_user: match listen.loopback {
+            LoopbackAccess::EveryProcess => None,
+            LoopbackAccess::OwnUser | LoopbackAccess::Closed => Some(rustix::process::geteuid().as_raw()),
+        },
     })
 }
 
@@ -200,6 +208,9 @@ mod tests {
         assert!(!plain.is_required && plain.client_authorities.is_none() && !plain.bootstrap_tokens);
         let own = read(&listen(&["--listen=0.0.0.0:0"])).await.unwrap();
         assert!(own.is_required && own.client_authorities.is_some() && own.bootstrap_tokens);
+        let local = read(&listen(&["--authorization-mode=RBAC"])).await.unwrap();
+        assert!(local.is_required && local.page_sign_in.is_some() && !local.bootstrap_tokens);
+        assert!(plain.page_sign_in.is_none() && own.page_sign_in.is_none());
         let off = ["--listen=0.0.0.0:0", "--enable-bootstrap-token-auth=false", "--anonymous-auth=false"];
         let off = read(&listen(&off)).await.unwrap();
         assert_eq!((off.bootstrap_tokens, off.anonymous), (false, Some(false)));

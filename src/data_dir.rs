@@ -59,16 +59,7 @@ pub(crate) fn default(
     is_root: bool,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<PathBuf, DataDirError> {
-    if is_root {
-        return Ok(PathBuf::from("/var/lib/orlop"));
-    }
-    // The XDG specification requires relative paths to be ignored.
-    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    if let Some(data) = absolute("XDG_DATA_HOME") {
-        return Ok(data.join("orlop"));
-    }
-    let home = absolute("HOME").ok_or(DataDirError::NoHome)?;
-    Ok(home.join(".local/share/orlop"))
+    orlop_cli::data_dir::default(is_root, variable).ok_or(DataDirError::NoHome)
 }
 
 /// Creates the given directory or the default one, and returns its path. Restricts the modes of an existing directory of this user and

@@ -1,7 +1,7 @@
 //! `orlop`: the storage half of Kubernetes in one binary.
 //!
 //! Only the root package depends on every crate. `wiring` builds the processes from the crates and `shutdown`
-//! handles signals. `listen`, `tls`, `pki`, `authority`, `signing`, `data_dir`, `encryption`, `notify` and `snapshots` are parts of a
+//! handles signals. `listen`, `tls`, `pki`, `authority`, `signing`, `data_dir`, `encryption`, `notify`, `sign_in` and `snapshots` are parts of a
 //! server process, `components` are the users of its parts, `agent` and `nodes` run node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
 //! server's `why` endpoint to the explanation engine.
 
@@ -22,6 +22,7 @@ mod nodes;
 mod notify;
 mod pki;
 mod shutdown;
+mod sign_in;
 mod signing;
 mod snapshots;
 mod tls;

@@ -5,6 +5,7 @@
 //! progress is finished; the store is closed.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,7 @@ use crate::nodes::{self, Local, NodeError};
 use crate::notify;
 use crate::pki::{self, OwnAuthority, PkiError};
 use crate::shutdown;
+use crate::sign_in;
 use crate::signing;
 use crate::snapshots;
 use crate::tls::{TlsKeeper, TlsOrigin};
@@ -166,12 +168,12 @@ pub(crate) async fn serve(
     let result = async {
         let own_authority = secure(&mut listener, config, authorities)?;
         let root_ca = root_ca.or(own_authority.as_ref().map(|own| own.authority.certificate().to_owned()));
-        let reachable = format!("https://{}", listener.advertised(config.api.advertise_address));
+        let reachable = format!("https://{}", listener.advertised(reachable_address(config)));
         let mut rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
         let own = own_authority.as_ref().map(|own| SigningAuthority::Own(own.authority.clone()));
         rules.signing_authority = rules.signing_authority.or(own).filter(|_| loops.is_some());
         signing::check(&rules)?;
-        let tokens = auth.tokens.clone();
+        let (tokens, page_sign_in) = (auth.tokens.clone(), auth.page_sign_in.clone());
         let connections = files::room_for(listen.max_connections);
         let data_dir = match config.store.store_backend {
             StoreBackend::Memory => None,
@@ -186,7 +188,7 @@ pub(crate) async fn serve(
             service_account_key_file: data_dir.as_deref().map(key_file),
             tls: listen.has_tls(),
             advertised: Some(listener.advertised(config.api.advertise_address)),
-            cluster_info: signing::cluster_info(&rules, &reachable, listen.has_tls()),
+            cluster_info: signing::cluster_info(&rules, &reachable, listen.has_tls() && !listen.accepts_http),
             explainer: explainer.explains(),
             more_metrics: Arc::new(move || more_metrics.metrics()),
             has_account_controller: loops.is_some_and(|loops| {
@@ -254,9 +256,15 @@ pub(crate) async fn serve(
         };
         let _renewal =
             own_authority.map(|own| AbortOnDropHandle::new(tokio::spawn(own.keep_admin(reachable.clone()))));
+        if let Some(page_sign_in) = &page_sign_in {
+            page_sign_in.set_url(&url);
+        }
         let mut serving = Task::none("the listener");
         serving.spawn(listener.serve(server.protect(router.clone()), server.connections(), tokens));
         listen::announce(listen, &url)?;
+        if let Some(page_sign_in) = &page_sign_in {
+            sign_in::announce(page_sign_in);
+        }
         ready(&url, &router);
         tracing::info!("serving {url}, data {place}; try: {}", listen.kubectl(&url, admin.as_deref()));
         notify::ready();
@@ -292,6 +300,11 @@ pub(crate) async fn serve(
     result
 }
 
+/// The given address at which clients reach the server. Those on loopback use the address on which it listens.
+fn reachable_address(config: &ServerConfig) -> Option<IpAddr> {
+    config.api.advertise_address.filter(|_| !config.listen.accepts_http)
+}
+
 /// Gives the listener certificates of the server's own authority, if no others are configured.
 fn secure(
     listener: &mut Listener,
@@ -304,7 +317,7 @@ fn secure(
     let now = Timestamp::now();
     let own = OwnAuthority::open(&data_dir, now)?;
     let service = config.api.service_cluster_ip_range.first();
-    let (server, names) = (listener.advertised(config.api.advertise_address), names.clone());
+    let (server, names) = (listener.advertised(reachable_address(config)), names.clone());
     let names = Box::new(move || pki::server_names(server, service, &names));
     let origin = TlsOrigin::Own { authority: own.authority.clone(), names };
     let files = listen::client_authority_files(&config.listen);

@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use crate::harness::browser::Browser;
-use crate::harness::plane::Plane;
+use crate::harness::plane::{Layout, Plane};
+use crate::loopback::orlop;
 
 const VOLUME: &str = "
 apiVersion: v1
@@ -170,4 +171,29 @@ async fn api_browser_shows_searches_and_tries_operations() {
     let dom = dom.as_str().unwrap();
     let elsewhere = dom.split(['"', '\'']).find(|part| part.starts_with("http"));
     assert_eq!(elsewhere, None, "everything comes from the server itself");
+}
+
+#[tokio::test]
+async fn page_requires_credentials_and_accepts_a_link() {
+    let plane = Plane::of(Layout::OneProcess).closed().start().await;
+    let url = plane.url();
+    let mut browser = Browser::open(&(url.clone() + "/")).await;
+    browser.until("it asks", "document.querySelector('h1')?.textContent == 'Sign in'").await;
+    let (code, link, err) = orlop(&plane, Some(&plane.data_dir()), &["page", "--server", &url]);
+    assert_eq!(code, Some(0), "{err}");
+    // Pasted into the form.
+    let paste = format!(
+        "(field => {{ field.value = '{}'; field.dispatchEvent(new Event('input', {{bubbles: true}})); return 0; }})(document.querySelector('input[name=credential]'))",
+        link.trim()
+    );
+    browser.value(&paste).await;
+    browser.until("the button", "!document.querySelector('main form button').disabled").await;
+    browser.value("document.querySelector('main form').requestSubmit(), 0").await;
+    browser.until("it follows the server", LIVE).await;
+    // Opened.
+    let link = orlop(&plane, Some(&plane.data_dir()), &["page", "--server", &url]).1;
+    let mut browser = Browser::open(link.trim()).await;
+    browser.until("it follows the server", LIVE).await;
+    let hash = browser.value("location.hash").await;
+    assert!(!hash.as_str().unwrap().contains("code"), "{hash}");
 }

@@ -108,7 +108,9 @@ impl Server {
             std::mem::take(&mut config.authorization_webhooks),
             store.clone(),
         );
-        let anonymous = AnonymousAccess::new(config.auth.anonymous, authorizer.permits_anonymous());
+        let are_all_paths_open = authorizer.permits_anonymous()
+            && !(config.auth.only_public_paths && config.auth.anonymous.is_none());
+        let anonymous = AnonymousAccess::new(config.auth.anonymous, are_all_paths_open);
         let audit_metrics = AuditMetrics::new(metrics.registry());
         let audit_metrics = audit_metrics.map_err(|error| ServerError::Config(error.to_string()))?;
         let audit = match config.audit.take() {
@@ -196,7 +198,11 @@ impl Server {
 
     /// Puts the configured authentication in front of a router.
     pub fn protect(&self, router: Router) -> Router {
-        self.inner.authenticators.clone().protect(router)
+        let router = self.inner.authenticators.clone().protect(router);
+        match self.inner.config.auth.page_sign_in.clone() {
+            Some(sign_in) => sign_in.open(router),
+            None => router,
+        }
     }
 
     /// The limit of open connections, for the owner of the socket.

@@ -4,7 +4,7 @@
 //! * [`user`]: the user of a request.
 //! * [`token_file`], [`service_account`], [`certificate`], [`bootstrap_token`], [`oidc`], [`front_proxy`]: the credentials that identify
 //!   a user. [`limits`] bounds its attributes, and [`jwt`] verifies signed tokens. [`kubelet_token`]: the credentials with which
-//!   the server identifies itself to node agents.
+//!   the server identifies itself to node agents. [`page_session`]: the sign-in of the web page.
 //! * [`guard`]: rejects requests that a foreign page made a browser send.
 //! * [`impersonation`]: the user that a request wants to act as.
 //! * [`request_info`]: the verb and the target of a request. [`rbac`]: what roles and bindings permit. [`node`]: what node agents
@@ -29,6 +29,7 @@ pub mod kubelet_token;
 pub mod limits;
 pub mod node;
 pub mod oidc;
+pub mod page_session;
 pub mod pem;
 pub mod rbac;
 pub mod request_info;

@@ -4,10 +4,12 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use orlop_client::client::{self, ConnectError, Endpoint};
+use orlop_client::client::{ConnectError, Endpoint};
 use orlop_node::config::NodeConfig;
 use orlop_node::gc::{self, GcError, Purge, Report, Request};
 use orlop_node::volumes::{LeftVolume, OrphanOutcome};
+
+use crate::local_admin;
 
 /// Exit code: data or mounts remain.
 const EXIT_PROBLEMS: u8 = 1;
@@ -41,7 +43,7 @@ pub(crate) fn run(gc: Gc) -> ExitCode {
     let work = || -> Result<Report, CannotLook> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let report = runtime.block_on(async {
-            let client = client::connect(gc.server).await?;
+            let client = local_admin::connect(gc.server).await?;
             let request = Request { config: gc.config, client, dry_run: gc.dry_run, purge: gc.purge };
             Ok::<_, CannotLook>(gc::run(request).await?)
         });

@@ -9,7 +9,7 @@ use clap::CommandFactory as _;
 use crate::args::Cli;
 use crate::config::{Task, Tool};
 use crate::error::chain;
-use crate::{drain, gc, insight, keys, kubeconfig, logging, snapshot, store, token, volumes};
+use crate::{drain, gc, insight, keys, kubeconfig, logging, page, snapshot, store, token, volumes};
 
 /// Exit code: the command failed.
 const FAILED: u8 = 1;
@@ -39,6 +39,7 @@ pub fn run(tool: Tool) -> ExitCode {
         Task::Gc(gc) => gc::run(*gc),
         Task::Token(token) => token::run(*token),
         Task::Kubeconfig(order) => kubeconfig::run(*order),
+        Task::Page(server) => page::run(server),
         Task::Insight(insight) => insight::run(*insight),
     }
 }

@@ -23,10 +23,10 @@ use orlop_apiserver::limits::connection::Connections;
 use orlop_apiserver::peer_certificates::ClientAuthorities;
 use orlop_auth::file_version::{FileCheck, ReadVersion};
 use orlop_auth::token_file::{TokenFile, TokenFileError};
-use orlop_cli::config::{ListenConfig, TlsSource};
+use orlop_cli::config::{ListenConfig, LoopbackAccess, TlsSource};
 use tokio::time::MissedTickBehavior;
 
-use crate::tls::{self, ClientAuthorityFiles, TlsError, TlsKeeper, TlsOrigin};
+use crate::tls::{self, ClientAuthorityFiles, TlsError, TlsKeeper, TlsOrHttp, TlsOrigin};
 use accept::Bounded;
 use guard::Times;
 
@@ -98,12 +98,13 @@ pub(crate) fn bind(
     rustix::net::listen(&socket, BACKLOG).map_err(|errno| failed(errno.into()))?;
     socket.set_nonblocking(true).map_err(failed)?;
     let address = socket.local_addr().map_err(failed)?;
-    if !config.authenticates() && !config.insecure_loopback {
+    if !config.authenticates() && config.loopback == LoopbackAccess::OwnUser {
         identification::report();
     }
     let times =
         Times { head: config.read_header_timeout, idle: config.idle_timeout, write: config.write_timeout };
-    Ok(Listener { socket, address, has_tls: config.has_tls(), tls, times, handle: Handle::new() })
+    let (has_tls, accepts_http) = (config.has_tls(), config.accepts_http);
+    Ok(Listener { socket, address, has_tls, accepts_http, tls, times, handle: Handle::new() })
 }
 
 /// Publishes the URL: prints a line to stdout, and writes the address file if there is one.
@@ -134,15 +135,16 @@ pub(crate) struct Listener {
     socket: std::net::TcpListener,
     address: SocketAddr,
     has_tls: bool,
+    accepts_http: bool,
     tls: Option<TlsKeeper>,
     times: Times,
     handle: Handle<SocketAddr>,
 }
 
 impl Listener {
-    /// The URL of the server.
+    /// The URL of the server. If it accepts both, that with plain HTTP: browsers do not know its authority.
     pub(crate) fn url(&self) -> String {
-        let scheme = if self.has_tls { "https" } else { "http" };
+        let scheme = if self.has_tls && !self.accepts_http { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
@@ -184,10 +186,15 @@ impl Listener {
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_TIMEOUT);
         let service = router.into_make_service();
-        let times = self.times;
+        let (times, accepts_http) = (self.times, self.accepts_http);
         let tls = self.tls.as_ref().map(|keeper| tls::Acceptor::new(keeper.config(), keeper.authorities()));
         let serving = async {
             match tls {
+                Some(tls) if accepts_http => {
+                    let both = TlsOrHttp::new(tls, times.head);
+                    let acceptor = Bounded::new(both, connections, times);
+                    server.acceptor(acceptor).serve(service).await
+                }
                 Some(tls) => {
                     let acceptor = Bounded::new(tls, connections, times);
                     server.acceptor(acceptor).serve(service).await

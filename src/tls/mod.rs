@@ -3,6 +3,7 @@
 mod acceptor;
 mod clients;
 mod ending;
+mod first_byte;
 mod keeper;
 mod verifier;
 
@@ -17,6 +18,7 @@ use rustls::{DistinguishedName, ServerConfig};
 
 pub(crate) use acceptor::Acceptor;
 pub(crate) use clients::ClientAuthorityFiles;
+pub(crate) use first_byte::TlsOrHttp;
 pub(crate) use keeper::{TlsKeeper, TlsOrigin};
 use verifier::KeyOwnership;
 

@@ -96,6 +96,10 @@ pub trait Kv<V: View>: Send + Sync {
     /// The oldest revision that can be read exactly, and after which a watch can start.
     fn oldest(&self) -> Revision;
 
+    /// The newest revision that replaced or deleted a version of a sensitive record at least [`CONTINUITY`](crate::CONTINUITY) ago.
+    /// Watches and lists in progress need no state before it, even if the store retains the versions for longer.
+    fn former_floor(&self) -> Revision;
+
     /// Why the store accepts no more writes; `None` while it does.
     fn poisoned(&self) -> Option<String>;
 

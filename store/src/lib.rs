@@ -55,7 +55,7 @@ pub use data_size::DataBytes;
 pub use embedded::accepted_loss::accept_loss;
 pub use embedded::check::{CheckOptions, CheckOutcome, FileState, Line, Report, check};
 pub use embedded::loss_record::AcceptedLoss;
-pub use embedded::{DiskSpace, Embedded, Options, Redact, Retention, Sensitive, Space};
+pub use embedded::{CONTINUITY, DiskSpace, Embedded, Options, Redact, Retention, Sensitive, Space};
 pub use error::{CommitError, OpenError, ReadError, WatchError};
 pub use future::BoxFuture;
 pub use guard::Guard;

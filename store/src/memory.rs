@@ -249,6 +249,11 @@ impl<V: View> Kv<V> for Memory<V> {
         self.shared.lock().oldest
     }
 
+    fn former_floor(&self) -> Revision {
+        let state = self.shared.lock();
+        state.former.continuity(self.options.clock.now_ms().max(state.time_ms))
+    }
+
     fn poisoned(&self) -> Option<String> {
         None
     }

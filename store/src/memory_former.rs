@@ -37,6 +37,11 @@ impl MemoryFormer {
         Ok(())
     }
 
+    /// The newest event that made a version a former one at least [`CONTINUITY`](crate::CONTINUITY) ago.
+    pub(crate) fn continuity(&self, now_ms: i64) -> Revision {
+        self.marks.continuity(now_ms, self.floor)
+    }
+
     /// Removes the versions that are old enough from the events. Returns the new floor if there are any.
     pub(crate) fn remove<V: View>(&mut self, now_ms: i64, events: &mut [Arc<Event<V>>]) -> Option<Revision> {
         let floor = self.marks.target(now_ms, self.sensitive.age_ms())?;

@@ -13,7 +13,8 @@ use super::wait;
 
 /// kubectl for one server.
 pub(crate) struct Kubectl {
-    url: String,
+    /// The flag that names the server.
+    server: [String; 2],
     home: PathBuf,
 }
 
@@ -89,7 +90,12 @@ impl Drop for Running {
 
 impl Kubectl {
     pub(crate) fn new(url: &str, home: &Path) -> Self {
-        Kubectl { url: url.to_owned(), home: home.to_owned() }
+        Kubectl { server: ["--server".to_owned(), url.to_owned()], home: home.to_owned() }
+    }
+
+    /// kubectl with the server and the credentials of a kubeconfig.
+    pub(crate) fn with_kubeconfig(file: &Path, home: &Path) -> Self {
+        Kubectl { server: ["--kubeconfig".to_owned(), file.display().to_string()], home: home.to_owned() }
     }
 
     /// `kubectl ARGS`.
@@ -143,7 +149,7 @@ impl Kubectl {
     /// `kubectl ARGS`, not yet started.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = command("kubectl", &self.home);
-        command.env("KUBECONFIG", "/dev/null").arg("--server").arg(&self.url).args(args);
+        command.env("KUBECONFIG", "/dev/null").args(&self.server).args(args);
         command
     }
 

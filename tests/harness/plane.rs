@@ -1,11 +1,18 @@
 //! One control plane per test: a data directory, a port, and one or two processes.
 //!
 //! Roles decide about every request (`--authorization-mode=Node,RBAC`), so that each test proves that controllers and
-//! agents have the rights that they need, and no component is an administrator. The test's own clients are, over
-//! loopback. When a plane is dropped, a component that lacked a right fails the test.
+//! agents have the rights that they need, and no component is an administrator. The test's own clients are:
+//!
+//! * over plain HTTP without credentials, because the plane sets `--insecure-loopback`;
+//! * on a plane with a node (`--node`) or after [`Builder::closed`], with the administrator's kubeconfig that the server
+//!   writes. [`Plane::http`] and [`Plane::kubectl`] use it.
+//!
+//! When a plane is dropped, a component that lacked a right fails the test.
 
 use std::path::{Path, PathBuf};
 
+use futures::FutureExt as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustix::process::Signal;
 use serde_json::json;
 use tempfile::TempDir;
@@ -32,6 +39,7 @@ pub(crate) struct Builder {
     server_flags: Vec<String>,
     controller_flags: Vec<String>,
     default_authorization: bool,
+    closed: bool,
 }
 
 /// A running control plane.
@@ -40,6 +48,8 @@ pub(crate) struct Plane {
     server_flags: Vec<String>,
     controller_flags: Vec<String>,
     default_authorization: bool,
+    /// Whether clients on loopback need credentials that the server writes.
+    closed: bool,
     /// `127.0.0.1:PORT`; unchanged by restarts, so that clients reconnect.
     address: String,
     server: Option<Process>,
@@ -61,6 +71,12 @@ impl Builder {
         self
     }
 
+    /// Requires credentials on loopback, as every server with authorization does.
+    pub(crate) fn closed(mut self) -> Self {
+        self.closed = true;
+        self
+    }
+
     /// Flags of the controllers, in either layout.
     pub(crate) fn controller_flags(mut self, flags: &[&str]) -> Self {
         self.controller_flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
@@ -74,6 +90,7 @@ impl Builder {
             server_flags: self.server_flags,
             controller_flags: self.controller_flags,
             default_authorization: self.default_authorization,
+            closed: self.closed,
             address: "127.0.0.1:0".to_owned(),
             server: None,
             controllers: None,
@@ -88,7 +105,7 @@ impl Plane {
     /// A control plane with this layout.
     pub(crate) fn of(layout: Layout) -> Builder {
         let (server_flags, controller_flags) = (Vec::new(), Vec::new());
-        Builder { layout, server_flags, controller_flags, default_authorization: false }
+        Builder { layout, server_flags, controller_flags, default_authorization: false, closed: false }
     }
 
     /// One process, all defaults.
@@ -113,7 +130,23 @@ impl Plane {
 
     /// A client with its own connections.
     pub(crate) fn http(&self) -> Http {
+        if !self.closed {
+            return self.anonymous();
+        }
+        let kubeconfig = Kubeconfig::read_from(self.admin_kubeconfig()).expect("the server writes it");
+        let options = KubeConfigOptions::default();
+        let loaded = kube::Config::from_custom_kubeconfig(kubeconfig, &options).now_or_never();
+        Http::with(loaded.expect("it waits for nothing").unwrap())
+    }
+
+    /// A client without credentials, over plain HTTP.
+    pub(crate) fn anonymous(&self) -> Http {
         Http::new(&self.url())
+    }
+
+    /// The administrator's kubeconfig, which a server that requires credentials writes.
+    pub(crate) fn admin_kubeconfig(&self) -> PathBuf {
+        self.data_dir().join("admin.kubeconfig")
     }
 
     /// A typed client.
@@ -123,7 +156,10 @@ impl Plane {
 
     /// kubectl for this control plane.
     pub(crate) fn kubectl(&self) -> Kubectl {
-        Kubectl::new(&self.url(), self.dir.path())
+        match self.closed {
+            true => Kubectl::with_kubeconfig(&self.admin_kubeconfig(), self.dir.path()),
+            false => Kubectl::new(&self.url(), self.dir.path()),
+        }
     }
 
     /// The process with the API server.
@@ -196,6 +232,11 @@ impl Plane {
         });
         if !self.default_authorization && !sets_mode {
             args.push("--authorization-mode=Node,RBAC".to_owned());
+        }
+        let has = |name: &str| args.iter().any(|flag| flag == name);
+        self.closed |= has("--node");
+        if !self.default_authorization && !self.closed && !has("--insecure-loopback") {
+            args.push("--insecure-loopback".to_owned());
         }
         if self.layout == Layout::OneProcess {
             args.extend(self.controller_flags.iter().cloned());

@@ -1,13 +1,14 @@
 // The shell: navigation, connection state, search, keyboard shortcuts, theme and read-only mode. The overview, graph, state machine and time
 // views are loaded on demand.
 
+import { session } from './session.js';
 import { Component, html, render, useEffect, useRef, useState } from './vendor/preact.js';
 import { KINDS, kindOf } from './state/kinds.js';
 import { objects } from './state/objects.js';
 import { start } from './state/stream.js';
 import { time } from './state/time.js';
 import { adjust, go, route, write } from './route.js';
-import { useConnection, useObjects, useSettings, useTime } from './parts/hooks.js';
+import { useConnection, useObjects, useSession, useSettings, useTime } from './parts/hooks.js';
 import { Notice, clockOf } from './parts/components.js';
 import { keepFocus } from './parts/focus.js';
 import { Scrubber, useMoment } from './parts/scrubber.js';
@@ -19,6 +20,7 @@ import { Help } from './views/help.js';
 import { View as List } from './views/list.js';
 import { View as Obj } from './views/object.js';
 import { View as Remove } from './views/remove.js';
+import { SignIn } from './views/sign_in.js';
 
 const PICTURES = [['overview', 'Overview'], ['graph', 'Graph'], ['machines', 'State machines'], ['time', 'Time']];
 const GO = {
@@ -177,6 +179,7 @@ function App() {
   const [help, setHelp] = useState(false);
   const [bar, setBar] = useState(false);
   const { theme, readOnly } = useSettings();
+  useSession();
   const { state, since } = useConnection();
   const { mode, problem } = useTime();
   useEffect(() => route.subscribe(() => { draw((count) => count + 1); setMenu(false); }), []);
@@ -200,8 +203,8 @@ function App() {
       </div>
     </header>
     <div class="columns" data-stale=${stale ? 'true' : null}>
-      <${Navigation} open=${menu} close=${() => setMenu(false)} />
-      <div class="content"><${Stale} /><${Story} /><${Body} /></div>
+      ${session.required ? html`<div class="content"><${SignIn} /></div>` : html`<${Navigation} open=${menu} close=${() => setMenu(false)} />
+      <div class="content"><${Stale} /><${Story} /><${Body} /></div>`}
     </div>
     ${open && html`<${Scrubber} close=${route.view === 'time' || mode !== 'live' ? null : () => { setBar(false); time.live(); }} />`}
     <${Help} open=${help} close=${() => setHelp(false)} />`;

@@ -2,6 +2,7 @@
 // The URL fragment selects what is displayed: #/api/v1/pods is a resource, #/schema/api/v1/NAME a schema.
 
 import { element, fields, resolve, short, typeName } from '/ui/schema.js';
+import { request, session } from '/ui/session.js';
 import { tryForm } from '/ui/try.js';
 import '/ui/parts/settings.js';
 
@@ -20,7 +21,8 @@ const resources = new Map();
 let entries = [];
 
 async function json(url) {
-  const response = await fetch(url, { headers: { Accept: 'application/json' } });
+  const response = await request(url, { headers: { Accept: 'application/json' } });
+  if (session.required) throw new Error('This server requires credentials: sign in on the page /ui/ in this tab first.');
   if (!response.ok) throw new Error(`${url}: ${response.status} ${response.statusText}`);
   return response.json();
 }

@@ -1,6 +1,7 @@
 // A form that sends a GET request and displays the response as text.
 
 import { element } from '/ui/schema.js';
+import { request } from '/ui/session.js';
 
 // Limits for watches, which do not end, and for snapshots, which are large: characters and milliseconds.
 const MOST_CHARACTERS = 200000;
@@ -65,7 +66,7 @@ export function tryForm(path, parameters) {
     const clock = new AbortController();
     const timer = setTimeout(() => clock.abort(), LONGEST);
     try {
-      const response = await fetch(url, { signal: clock.signal, cache: 'no-store' });
+      const response = await request(url, { signal: clock.signal, cache: 'no-store' });
       answer.textContent = shown(await read(response, () => clock.abort()));
       note.textContent = `GET ${url}: ${response.status} ${response.statusText}`;
       answer.hidden = false;

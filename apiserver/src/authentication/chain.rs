@@ -16,7 +16,8 @@ use super::bearer::bearer_token;
 use super::bootstrap_tokens::BootstrapTokens;
 use super::config::AuthConfig;
 use super::oidc::Issuer;
-use super::peer_user::local_user;
+use super::page::PageSignIn;
+use super::peer_user::{local_user, without_credentials};
 use super::tokens::{TokenAuthenticators, TokenUser};
 use super::webhook::Webhook;
 use crate::audit::Audit;
@@ -38,6 +39,7 @@ pub(crate) struct Authenticators {
     front_proxy: Option<FrontProxyConfig>,
     tokens: TokenAuthenticators,
     pub(super) anonymous: AnonymousAccess,
+    page_sign_in: Option<Arc<PageSignIn>>,
     local_user: Option<u32>,
     pub(super) audit: Option<Arc<Audit>>,
     clock: Clock,
@@ -60,6 +62,7 @@ impl Authenticators {
             bootstrap: config.bootstrap_tokens.then(|| BootstrapTokens::new(store.clone(), clock.clone())),
             oidc: config.oidc.clone().map(|oidc| Arc::new(Issuer::new(oidc, clock.clone()))),
             webhook: config.webhook.clone().map(Webhook::new),
+            pages: config.page_sign_in.clone(),
             audiences,
         };
         Authenticators {
@@ -68,6 +71,7 @@ impl Authenticators {
             front_proxy: config.front_proxy.clone(),
             tokens,
             anonymous,
+            page_sign_in: config.page_sign_in.clone(),
             local_user: config.local_user,
             audit,
             clock,
@@ -173,7 +177,11 @@ impl Authenticators {
         if !refused && !has_other && self.anonymous.permits(request.uri().path()) {
             return Ok(UserInfo::anonymous());
         }
-        Err(ApiError::unauthorized())
+        let has_none = !refused && !request.headers().contains_key(AUTHORIZATION);
+        match has_none && self.page_sign_in.is_some() {
+            true => Err(without_credentials()),
+            false => Err(ApiError::unauthorized()),
+        }
     }
 
     async fn of_token(&self, token: &str, request: &mut Request) -> Result<UserInfo, ApiError> {

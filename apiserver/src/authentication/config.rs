@@ -8,6 +8,7 @@ pub use orlop_auth::oidc::OidcConfig;
 use orlop_auth::token_file::TokenFile;
 
 use super::oidc::OidcSettings;
+use super::page::PageSignIn;
 use super::webhook::WebhookSettings;
 use crate::peer_certificates::ClientAuthorities;
 
@@ -31,6 +32,11 @@ pub struct AuthConfig {
     /// Whether requests without credentials are permitted. Without a value, they are permitted on the public paths, and on all paths
     /// if roles decide.
     pub anonymous: Option<bool>,
+    /// Requests without credentials are permitted on the public paths only, also if roles decide; `anonymous` takes precedence.
+    pub only_public_paths: bool,
+    /// The sign-in of the web page. The server then has credentials for its administrator, and responses with 401 describe the way to
+    /// them.
+    pub page_sign_in: Option<Arc<PageSignIn>>,
     /// Clients have to authenticate, even if no other field configures a means of authentication.
     pub is_required: bool,
     /// The user of the server's process. Without authentication, only processes of this user and of root are administrators; with
@@ -48,5 +54,6 @@ impl AuthConfig {
             || self.bootstrap_tokens
             || self.oidc.is_some()
             || self.webhook.is_some()
+            || self.page_sign_in.is_some()
     }
 }

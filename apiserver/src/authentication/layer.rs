@@ -4,20 +4,17 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::header::{ACCEPT, CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
-use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 
 use super::anonymous::AnonymousAccess;
 use super::bearer::{EXTRA_BLANK, has_extra_blank};
 use super::chain::Authenticators;
+use super::refusal::refusal;
 use crate::audit::id::{self, AUDIT_ID};
 use crate::audit::layer::authentication_failed;
 use crate::encode::answer;
-use crate::encode::negotiate::error_media;
 
 impl Authenticators {
     /// The router behind this authentication.
@@ -65,17 +62,4 @@ pub(crate) struct InThisProcess;
 /// apply to them. Authorization and admission do.
 pub fn in_process(router: Router, user: UserInfo) -> Router {
     router.layer(axum::Extension(user)).layer(axum::Extension(InThisProcess))
-}
-
-/// The response to a rejected request.
-fn refusal(error: &ApiError, headers: &HeaderMap) -> Response {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    let mut response = answer::error(error, error_media(accept), false);
-    let put = response.headers_mut();
-    put.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    put.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if let Some(id) = headers.get(&AUDIT_ID) {
-        put.insert(AUDIT_ID, id.clone());
-    }
-    response
 }

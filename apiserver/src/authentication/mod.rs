@@ -11,7 +11,7 @@
 //!    names the user. If none does and a request has credentials, it gets 401; the response never contains the reason.
 //! 4. A request without credentials is anonymous, where [`AnonymousAccess`] permits that.
 //!
-//! [`config`] is the configuration, [`layer`] the middleware.
+//! [`config`] is the configuration, [`layer`] the middleware. [`page`] signs in the web page on loopback.
 //!
 //! Upstream: `pkg/kubeapiserver/authenticator/config.go`, apiserver `pkg/endpoints/filters/authentication.go`.
 //!
@@ -26,7 +26,9 @@ mod chain;
 pub mod config;
 mod layer;
 pub mod oidc;
+pub(crate) mod page;
 mod peer_user;
+mod refusal;
 mod tokens;
 pub mod webhook;
 
@@ -35,6 +37,7 @@ pub(crate) use chain::Authenticators;
 pub use config::AuthConfig;
 pub(crate) use layer::InThisProcess;
 pub use layer::in_process;
+pub use page::{PageCode, PageSignIn};
 pub use peer_user::PeerUser;
 
 #[cfg(test)]

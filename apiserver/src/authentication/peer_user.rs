@@ -23,6 +23,14 @@ const ADVICE: &str = "Use the token of a service account (kubectl create token),
     --tls-san localhost, and use admin.kubeconfig in its data directory. With --insecure-loopback, the server accepts every process of \
     this machine";
 
+/// The response to a request without credentials if the server requires them on loopback.
+pub(super) fn without_credentials() -> ApiError {
+    let message = "Unauthorized: this server requires credentials on loopback, too. Use the file admin.kubeconfig in its data directory, \
+        for example with kubectl --kubeconfig, or the token of a service account (kubectl create token). For the web page, open the link \
+        that `orlop page` prints";
+    ApiError { message: message.to_owned(), ..ApiError::unauthorized() }
+}
+
 /// The user of a request without credentials over loopback. `own` is the server's user; without it, every client is an administrator.
 pub(super) fn local_user(
     request: &Request,

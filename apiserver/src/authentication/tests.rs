@@ -407,3 +407,64 @@ async fn damaged_tokens_are_refused_without_a_reason() {
         assert_eq!((code, &body["message"]), (401, &serde_json::json!("Unauthorized")), "{:.60}", token);
     }
 }
+
+#[tokio::test]
+async fn page_signs_in_with_a_code() {
+    let sign_in = Arc::new(PageSignIn::new(Arc::new(now)));
+    let config = AuthConfig {
+        tokens: Some(token_file()),
+        page_sign_in: Some(sign_in.clone()),
+        ..AuthConfig::default()
+    };
+    let protected = authenticators(config, AnonymousAccess::PublicPaths).await.protect(echo());
+    let router = sign_in.clone().open(protected);
+    let send = async |request: Request| {
+        let response = router.clone().oneshot(request).await.unwrap();
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (code, String::from_utf8(body.to_vec()).unwrap())
+    };
+    let local = ("host", "localhost:8080");
+    let exchange = |body: String, more: &[(&str, &str)]| {
+        let mut request = Request::post("/orlop/sign-in").header("host", "localhost:8080");
+        for (name, value) in more {
+            request = request.header(*name, *value);
+        }
+        request.body(Body::from(body)).unwrap()
+    };
+    for (case, request, code, part) in [
+        ("1 nothing", request("/api", &[local]), 401, "admin.kubeconfig"),
+        (
+            "2 a wrong token",
+            request("/api", &[local, ("authorization", "Bearer x")]),
+            401,
+            "\"Unauthorized\"",
+        ),
+        (
+            "3 no session",
+            request("/api", &[local, ("authorization", "Bearer orlop-page.x")]),
+            401,
+            "\"Unauthorized\"",
+        ),
+        ("4 another token", request("/api", &[local, ("authorization", "Bearer abc")]), 200, "ann"),
+        ("5 the page", request("/ui/", &[local]), 200, "<!doctype html>"),
+        ("6 the page for a foreign host", request("/ui/", &[("host", "evil.example")]), 403, "Forbidden"),
+        ("7 no code", exchange("{}".to_owned(), &[]), 400, "the body must be JSON"),
+        ("8 a wrong code", exchange(r#"{"code": "x"}"#.to_owned(), &[]), 401, "orlop page"),
+        ("9 too long", exchange(" ".repeat(5000), &[]), 400, "the body must be JSON"),
+    ] {
+        let (found, text) = send(request).await;
+        assert!(found == code && text.contains(part), "{case}: {found} {text}");
+    }
+    let code = sign_in.issue(UserInfo::new("ann", [])).unwrap().code;
+    let body = format!("{{\"code\": \"{code}\"}}");
+    let foreign = [("origin", "http://evil.example")];
+    assert_eq!(send(exchange(body.clone(), &foreign)).await.0, 403, "a page of another origin");
+    let (found, text) = send(exchange(body.clone(), &[("origin", "http://localhost:8080")])).await;
+    assert_eq!(found, 200, "{text}");
+    let session: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let bearer = format!("Bearer {}", session["token"].as_str().unwrap());
+    let (found, text) = send(request("/api", &[local, ("authorization", &bearer)])).await;
+    assert_eq!((found, text.as_str()), (200, "ann system:authenticated"));
+    assert_eq!(send(exchange(body, &[])).await.0, 401, "only once");
+}

@@ -10,6 +10,7 @@ use orlop_auth::token_file::TokenFile;
 
 use super::bootstrap_tokens::BootstrapTokens;
 use super::oidc::Issuer;
+use super::page::PageSignIn;
 use super::webhook::Webhook;
 use crate::service_account::{AccountUser, Accounts, TokenKey};
 
@@ -36,6 +37,7 @@ pub(super) struct TokenAuthenticators {
     pub(super) bootstrap: Option<BootstrapTokens>,
     pub(super) oidc: Option<Arc<Issuer>>,
     pub(super) webhook: Option<Webhook>,
+    pub(super) pages: Option<Arc<PageSignIn>>,
     /// The audiences of this server.
     pub(super) audiences: Vec<String>,
 }
@@ -50,6 +52,11 @@ impl TokenAuthenticators {
             return Err(INVALID.to_owned());
         }
         let wanted = if wanted.is_empty() { &self.audiences } else { wanted };
+        // No other authenticator learns the token of a page.
+        if let Some(user) = self.pages.as_ref().and_then(|pages| pages.user_of(token)) {
+            let found = user.and_then(|user| self.for_this_server(user, wanted));
+            return found.ok_or_else(|| INVALID.to_owned());
+        }
         let mut errors = Vec::new();
         let found = match self.local(token, wanted, &mut errors) {
             Some(found) => Some(found),

@@ -14,14 +14,16 @@ pub use snapshot::OMITTED_FROM_SNAPSHOTS;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::{HeaderMap, header};
 use serde_json::json;
 
+use crate::authentication::page;
 use crate::encode::answer;
-use crate::encode::negotiate::{Media, RequestedEncoding};
+use crate::encode::negotiate::{Media, RequestedEncoding, error_media};
+use crate::exchange::{header_text, user_of};
 use crate::state::Inner;
 use orlop_api::status::ApiError;
 
@@ -44,6 +46,7 @@ pub(crate) fn router(server: &Arc<Inner>) -> Router<Arc<Inner>> {
         .route("/version", get(version::version))
         .route("/version/", get(version::version))
         .route("/metrics", get(metrics))
+        .route(page::CODES, post(page_code))
         .route("/orlop/snapshot", get(snapshot::snapshot).route_layer(offload()))
         .merge(orlop_web::router().with_state(()))
 }
@@ -77,6 +80,16 @@ async fn root(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response 
     paths.sort();
     let wanted = RequestedEncoding { pretty: true, ..RequestedEncoding::JSON };
     answer::json_bytes(200, wanted, json!({ "paths": paths }).to_string().into_bytes())
+}
+
+/// A one-time code with which the web page signs in as the user of the request.
+async fn page_code(State(server): State<Arc<Inner>>, request: Request) -> Response {
+    let sign_in = server.config.auth.page_sign_in.as_deref();
+    let made = user_of(request.extensions()).and_then(|user| page::code_answer(sign_in, user));
+    made.unwrap_or_else(|error| {
+        let accept = header_text(request.headers(), header::ACCEPT);
+        answer::error(&error, error_media(accept.as_deref()), false)
+    })
 }
 
 async fn metrics(State(server): State<Arc<Inner>>) -> Response {

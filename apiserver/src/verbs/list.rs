@@ -12,6 +12,7 @@ use crate::encode::negotiate::Endpoint;
 use crate::encode::stored;
 use crate::projection::Projection;
 use crate::verbs::filter::Filter;
+use crate::verbs::former::{FormerLimit, hides_state};
 use crate::verbs::request::Request;
 use crate::verbs::revision::{ExactError, exactly, parse_revision, wait_for};
 use orlop_api::query::Query;
@@ -107,7 +108,7 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
         let Some(revision) = token.revision else {
             return Ok(Page { snapshot: store.head(), from, limit });
         };
-        let snapshot = exactly(store, revision, prefix).await.map_err(|error| match error {
+        let snapshot = state_at(request, revision, prefix).await.map_err(|error| match error {
             ExactError::Expired => {
                 let mut error = ApiError::expired(EXPIRED_CONTINUE);
                 error.continue_token =
@@ -133,11 +134,25 @@ async fn page(request: &Request, prefix: &str, limit: usize) -> Result<Page, Api
         wait_for(store, revision).await?;
         return Ok(Page { snapshot: store.head(), from: None, limit });
     }
-    let snapshot = exactly(store, revision, prefix).await.map_err(|error| match error {
+    let snapshot = state_at(request, revision, prefix).await.map_err(|error| match error {
         ExactError::Expired => ApiError::expired(EXPIRED),
         ExactError::Api(error) => error,
     })?;
     Ok(Page { snapshot, from: None, limit })
+}
+
+/// The state at exactly this revision, if the user may read it.
+async fn state_at(
+    request: &Request,
+    revision: Revision,
+    prefix: &str,
+) -> Result<Snapshot<Projection>, ExactError> {
+    if let Some(limit) = FormerLimit::of(request).await
+        && hides_state(limit.floor(), revision)
+    {
+        return Err(ExactError::Expired);
+    }
+    exactly(&*request.server.store, revision, prefix).await
 }
 
 /// A page ends after this many bytes, whatever its limit: clients hold pages as a whole.

@@ -13,6 +13,7 @@ pub(crate) mod delete_options;
 pub(crate) mod eviction;
 pub(crate) mod filter;
 pub(crate) mod finalize;
+mod former;
 pub(crate) mod get;
 mod kubelet;
 pub(crate) mod list;

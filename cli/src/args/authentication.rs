@@ -12,7 +12,7 @@ use orlop_apiserver::server::DEFAULT_ISSUER;
 use super::values;
 
 /// Authentication.
-#[derive(Debug, Args)]
+#[derive(Debug, PartialEq, Args)]
 #[command(next_help_heading = "Authentication")]
 pub(crate) struct AuthenticationArgs {
     /// Certificate authorities for client certificates (PEM): the CN of a certificate is the user name, and its O values
@@ -46,7 +46,7 @@ pub(crate) struct AuthenticationArgs {
 }
 
 /// Service account tokens.
-#[derive(Debug, Args)]
+#[derive(Debug, PartialEq, Args)]
 pub(crate) struct ServiceAccountArgs {
     /// Issuer of service account tokens
     #[arg(long, value_name = "URL", default_value = DEFAULT_ISSUER)]
@@ -68,7 +68,7 @@ pub(crate) struct ServiceAccountArgs {
 }
 
 /// An OpenID Connect issuer.
-#[derive(Debug, Args)]
+#[derive(Debug, PartialEq, Args)]
 pub(crate) struct OidcArgs {
     /// URL of the OpenID Connect issuer whose ID tokens the server accepts; must begin with https://
     #[arg(long, value_name = "URL")]
@@ -106,7 +106,7 @@ pub(crate) struct OidcArgs {
 }
 
 /// A webhook that reviews tokens.
-#[derive(Debug, Args)]
+#[derive(Debug, PartialEq, Args)]
 pub(crate) struct TokenWebhookArgs {
     /// Kubeconfig of a webhook that reviews bearer tokens
     #[arg(long, value_name = "FILE")]
@@ -129,7 +129,7 @@ pub(crate) enum ReviewVersionArg {
 }
 
 /// A front proxy that authenticates users.
-#[derive(Debug, Args)]
+#[derive(Debug, PartialEq, Args)]
 pub(crate) struct FrontProxyArgs {
     /// Certificate authorities (PEM) of front proxies, which name the user in request headers
     #[arg(long, value_name = "FILE")]

@@ -26,6 +26,7 @@ pub use self::lab::{EnvironmentArgs, LabArgs, LabCommand, LabRunArgs};
 pub(crate) use self::node::{
     AgentArgs, DrainArgs, GcArgs, JoinArgs, MachineArgs, NodeArgs, NodeCommand, RuntimeArg, ServedNodeArgs,
 };
+pub(crate) use self::page::PageArgs;
 pub use self::process::{LogFormat, ProcessArgs};
 pub(crate) use self::remote::RemoteArgs;
 pub use self::server::{ApiArgs, EncryptionArgs, StoreArgs, StoreBackend};
@@ -44,6 +45,7 @@ mod driver;
 mod insight;
 mod lab;
 mod node;
+mod page;
 mod process;
 mod remote;
 mod server;
@@ -130,6 +132,8 @@ pub(crate) enum Command {
     /// Create kubeconfigs for users
     #[command(subcommand)]
     Kubeconfig(KubeconfigCommand),
+    /// Print a link that signs in to the web page of a server that requires credentials on loopback; it is valid once, for 5 minutes
+    Page(Box<PageArgs>),
     /// Save, verify and restore snapshots of all objects
     #[command(subcommand)]
     Snapshot(SnapshotCommand),

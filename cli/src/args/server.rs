@@ -16,7 +16,9 @@ use super::values;
 #[command(next_help_heading = "Listening")]
 pub(crate) struct ListenArgs {
     /// Address and port to serve on; port 0 selects a free one. On an address that other machines can reach, the server
-    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir
+    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address, clients need
+    /// credentials with --node or with any flag of authentication or authorization; the administrator's are in
+    /// admin.kubeconfig in --data-dir
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// File to which the server writes its URL when it is ready, for scripts
@@ -32,8 +34,8 @@ pub(crate) struct ListenArgs {
     /// loopback address, this flag enables TLS
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "tls_cert_file")]
     pub(crate) tls_san: Vec<String>,
-    /// Without authentication, accept every process of this machine as an administrator, not only processes of the server's
-    /// own user and of root
+    /// On a loopback address, accept every process of this machine without credentials as an administrator, not only processes of
+    /// the server's own user and of root. Not possible with --node
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean)]
     pub(crate) insecure_loopback: bool,

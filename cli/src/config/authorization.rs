@@ -19,17 +19,17 @@ pub enum AuthorizationOptions {
 }
 
 impl AuthorizationOptions {
-    /// Converts the flags. `is_loopback`: only this machine reaches the server.
+    /// Converts the flags. `permits_all`: by default, every authenticated user has full access.
     ///
     /// # Errors
     /// The flags contradict each other.
-    pub(super) fn new(args: AuthorizationArgs, is_loopback: bool) -> Result<Self, ConfigError> {
+    pub(super) fn new(args: AuthorizationArgs, permits_all: bool) -> Result<Self, ConfigError> {
         if let Some(path) = args.authorization_config {
             return Ok(AuthorizationOptions::File(path));
         }
         let modes = match args.authorization_mode.as_slice() {
-            // Clients on other machines have only the rights that roles grant.
-            [] if is_loopback => vec![AuthorizationModeArg::AlwaysAllow],
+            // Clients on other machines, and containers, have only the rights that roles grant.
+            [] if permits_all => vec![AuthorizationModeArg::AlwaysAllow],
             [] => vec![AuthorizationModeArg::Node, AuthorizationModeArg::Rbac],
             given => given.to_vec(),
         };

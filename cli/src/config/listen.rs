@@ -1,13 +1,15 @@
 //! Where the API server listens, and which combinations of address, TLS and authentication are safe.
 //!
 //! A client that reaches a server without authentication can do everything. A server on an address that other machines
-//! reach therefore has TLS and authentication: with given certificates, or with those of its own authority.
+//! reach therefore has TLS and authentication: with given certificates, or with those of its own authority. A server on loopback that
+//! requires credentials creates those of its administrator, too; it also accepts plain HTTP there, for the web page.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::authentication::AuthenticationOptions;
+use super::loopback::{CredentialDemand, LoopbackAccess};
 use crate::args::ListenArgs;
 
 /// Where and how the API server listens; validated.
@@ -19,8 +21,14 @@ pub struct ListenConfig {
     pub tls: Option<TlsSource>,
     /// How clients authenticate.
     pub authentication: AuthenticationOptions,
-    /// Every process of this machine is an administrator, if there is no authentication.
-    pub insecure_loopback: bool,
+    /// The clients on loopback that need no credentials. On other addresses, all clients need them.
+    pub loopback: LoopbackAccess,
+    /// Whether the port accepts plain HTTP beside TLS. Clients authenticate in both.
+    pub accepts_http: bool,
+    /// Whether the process runs a node agent.
+    pub has_node: bool,
+    /// Whether requests without credentials are permitted on the public paths only, whatever the authorization mode.
+    pub only_public_paths: bool,
     /// The file to which the URL is written.
     pub address_file: Option<PathBuf>,
     /// Time limit for the head of a request.
@@ -70,6 +78,21 @@ pub(super) enum ListenConfigError {
          as well"
     )]
     ClientCaWithoutTls,
+    /// Containers could act as the administrator.
+    #[error(
+        "--insecure-loopback is not possible with --node: containers and probes of pods would have full access. Without it, the \
+         server writes the administrator's kubeconfig to its data directory"
+    )]
+    InsecureNode,
+    /// No flag identifies the administrator.
+    #[error(
+        "with {reason}, clients on loopback need credentials, and with --tls-cert-file the server creates none: set --token-auth-file \
+         or --client-ca-file, or leave out --tls-cert-file, so that the server writes a kubeconfig to its data directory"
+    )]
+    NoUsers {
+        /// The flags that require credentials.
+        reason: &'static str,
+    },
     /// The address is reachable from other machines.
     #[error(
         "--listen {address} can be reached from other machines, so it needs authentication: set --token-auth-file, \
@@ -87,11 +110,27 @@ impl ListenConfig {
     pub(super) fn new(
         args: ListenArgs,
         authentication: AuthenticationOptions,
+        demand: CredentialDemand,
     ) -> Result<Self, ListenConfigError> {
         let is_loopback = args.listen.ip().to_canonical().is_loopback();
+        let loopback = match is_loopback {
+            true => demand.access(args.insecure_loopback).map_err(|_| ListenConfigError::InsecureNode)?,
+            false => LoopbackAccess::Closed,
+        };
+        let is_closed = is_loopback && loopback == LoopbackAccess::Closed;
+        // kubectl sends tokens over TLS only, so a node needs the authority also beside tokens.
+        let needs_admin = is_closed && (demand.has_node || !authentication.identifies_users());
+        let has_names = !args.tls_san.is_empty();
         let tls = match (args.tls_cert_file, args.tls_private_key_file) {
+            (Some(_), Some(_)) if is_closed && !authentication.identifies_users() => {
+                let reason = match demand.has_node {
+                    true => "--node",
+                    false => "flags of authentication or authorization",
+                };
+                return Err(ListenConfigError::NoUsers { reason });
+            }
             (Some(certificate), Some(key)) => Some(TlsSource::Files(TlsFiles { certificate, key })),
-            (None, None) if is_loopback && args.tls_san.is_empty() => None,
+            (None, None) if is_loopback && !has_names && !needs_admin => None,
             (None, None) => Some(TlsSource::OwnAuthority { names: args.tls_san }),
             (Some(_), None) | (None, Some(_)) => return Err(ListenConfigError::HalfTls),
         };
@@ -101,11 +140,15 @@ impl ListenConfig {
         if !is_loopback && !authentication.identifies_users() && matches!(tls, Some(TlsSource::Files(_))) {
             return Err(ListenConfigError::Open { address: args.listen });
         }
+        let accepts_http = needs_admin && !has_names && matches!(tls, Some(TlsSource::OwnAuthority { .. }));
         Ok(ListenConfig {
             address: args.listen,
             tls,
             authentication,
-            insecure_loopback: args.insecure_loopback,
+            loopback,
+            accepts_http,
+            has_node: demand.has_node,
+            only_public_paths: is_closed && !demand.has_flags,
             address_file: args.address_file,
             read_header_timeout: args.read_header_timeout,
             idle_timeout: args.idle_timeout,
@@ -128,7 +171,9 @@ impl ListenConfig {
 
     /// Whether clients authenticate.
     pub fn authenticates(&self) -> bool {
-        self.has_own_authority() || self.authentication.is_required()
+        self.has_own_authority()
+            || self.authentication.is_required()
+            || self.loopback == LoopbackAccess::Closed
     }
 
     /// Whether the server creates its own certificates.
@@ -136,9 +181,19 @@ impl ListenConfig {
         matches!(self.tls, Some(TlsSource::OwnAuthority { .. }))
     }
 
+    /// Whether the web page can sign in: on loopback, if the server creates its own certificates.
+    pub fn has_page_sign_in(&self) -> bool {
+        self.is_loopback() && self.has_own_authority()
+    }
+
+    /// Whether the server creates certificates so that other machines can join.
+    pub fn serves_other_machines(&self) -> bool {
+        self.has_own_authority() && !self.accepts_http
+    }
+
     /// Whether bootstrap tokens are accepted: with them, machines join a server with its own authority.
     pub fn accepts_bootstrap_tokens(&self) -> bool {
-        self.authentication.bootstrap_tokens.unwrap_or(self.has_own_authority())
+        self.authentication.bootstrap_tokens.unwrap_or(self.serves_other_machines())
     }
 
     /// The given file with the server's certificate and its chain.
@@ -178,11 +233,16 @@ mod tests {
     use crate::args::{Cli, Command};
 
     fn endpoint(flags: &[&str]) -> Result<ListenConfig, ListenConfigError> {
+        endpoint_with(flags, false)
+    }
+
+    fn endpoint_with(flags: &[&str], has_node: bool) -> Result<ListenConfig, ListenConfigError> {
         let args = ["orlop", "apiserver"].iter().chain(flags);
         let Command::Apiserver(args) = Cli::try_parse_from(args).unwrap().command else {
             panic!("no server")
         };
-        ListenConfig::new(args.listen, AuthenticationOptions::new(args.authentication).unwrap())
+        let demand = CredentialDemand::of(&args.authentication, &args.authorization, has_node);
+        ListenConfig::new(args.listen, AuthenticationOptions::new(args.authentication).unwrap(), demand)
     }
 
     #[test]
@@ -220,6 +280,54 @@ mod tests {
             });
             assert_eq!(got, allowed, "{args:?}");
         }
+    }
+
+    #[test]
+    fn server_on_loopback_has_credentials_for_its_administrator() {
+        const TLS: [&str; 2] = ["--tls-cert-file=c", "--tls-private-key-file=k"];
+        const TOKENS: &str = "--token-auth-file=t";
+        // Flags, with a node, and: clients authenticate, the server's authority, plain HTTP, only public paths.
+        type Want = (bool, bool, bool, bool);
+        let cases: [(&str, &[&str], bool, Option<Want>); 15] = [
+            ("1 no flags", &[], false, Some((false, false, false, false))),
+            ("2 a mode", &["--authorization-mode=RBAC"], false, Some((true, true, true, false))),
+            ("3 anonymous", &["--anonymous-auth"], false, Some((true, true, true, false))),
+            ("4 tokens", &[TOKENS], false, Some((true, false, false, false))),
+            ("5 tokens and TLS", &[TOKENS, TLS[0], TLS[1]], false, Some((true, false, false, false))),
+            ("6 names", &["--tls-san=a"], false, Some((true, true, false, false))),
+            (
+                "7 a mode and names",
+                &["--tls-san=a", "--authorization-mode=RBAC"],
+                false,
+                Some((true, true, false, false)),
+            ),
+            ("8 a mode and TLS", &["--authorization-mode=RBAC", TLS[0], TLS[1]], false, None),
+            ("9 a node", &[], true, Some((true, true, true, true))),
+            ("10 a node and a mode", &["--authorization-mode=RBAC"], true, Some((true, true, true, false))),
+            ("11 a node and tokens", &[TOKENS], true, Some((true, true, true, false))),
+            ("12 a node and TLS", &TLS, true, None),
+            (
+                "13 insecure, a mode",
+                &["--insecure-loopback", "--authorization-mode=RBAC"],
+                false,
+                Some((false, false, false, false)),
+            ),
+            ("14 insecure, a node", &["--insecure-loopback"], true, None),
+            ("15 another address, a node", &["--listen=0.0.0.0:0"], true, Some((true, true, false, false))),
+        ];
+        for (case, flags, has_node, want) in cases {
+            let got = endpoint_with(flags, has_node).ok().map(|config| {
+                (
+                    config.authenticates(),
+                    config.has_own_authority(),
+                    config.accepts_http,
+                    config.only_public_paths,
+                )
+            });
+            assert_eq!(got, want, "{case}");
+        }
+        let config = endpoint(&["--authorization-mode=RBAC"]).unwrap();
+        assert!(!config.accepts_bootstrap_tokens(), "no machine joins over loopback");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod error;
 mod file;
 mod insight;
 mod listen;
+mod loopback;
 mod nodes;
 mod remote;
 pub mod settings;
@@ -39,7 +40,10 @@ use self::caller::Caller;
 pub use self::error::ConfigError;
 use self::error::wrong;
 pub use self::listen::{ListenConfig, TlsFiles, TlsSource};
+use self::loopback::CredentialDemand;
+pub use self::loopback::LoopbackAccess;
 pub use self::nodes::Nodes;
+pub(crate) use self::remote::is_here;
 use self::remote::remote;
 pub use self::remote::{host_of, url_of};
 use crate::args::{
@@ -94,6 +98,8 @@ pub(crate) enum Task {
     Token(Box<Token>),
     /// Create a kubeconfig.
     Kubeconfig(Box<KubeconfigOrder>),
+    /// Print a link that signs in to the web page.
+    Page(Endpoint),
     /// Explain, rewind and repair.
     Insight(Box<Insight>),
 }
@@ -284,10 +290,12 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
         Command::Kubeconfig(KubeconfigCommand::Create(args)) => {
             Ok(Task::Kubeconfig(Box::new(credentials::kubeconfig(*args, caller)?)).into())
         }
+        Command::Page(args) => Ok(Task::Page(insight::server(args.remote, None, caller)?).into()),
         Command::Volumes(VolumesCommand::Audit(args)) => audit(args, caller),
         Command::Serve(args) => {
             let data_dir = args.store.data_dir.clone();
-            let listen = listener(args.listen, args.authentication)?;
+            let has_node = args.nodes.node;
+            let listen = listener(args.listen, args.authentication, &args.authorization, has_node)?;
             let (store, encryption) = (args.store, args.encryption);
             let server =
                 server(listen, store, encryption, args.snapshots, args.authorization, args.api, args.audit)?;
@@ -295,7 +303,7 @@ fn typed(cli: Cli, caller: Caller) -> Result<Config, ConfigError> {
             run(args.process, Role::Serve(Box::new(server), loops(args.loops)?, nodes))
         }
         Command::Apiserver(args) => {
-            let listen = listener(args.listen, args.authentication)?;
+            let listen = listener(args.listen, args.authentication, &args.authorization, false)?;
             let (store, encryption) = (args.store, args.encryption);
             let server =
                 server(listen, store, encryption, args.snapshots, args.authorization, args.api, args.audit)?;
@@ -395,7 +403,12 @@ fn schedule(args: SnapshotArgs) -> Result<Option<Schedule>, ConfigError> {
     Ok(Some(Schedule { every: args.snapshot_every, dir, keep: args.snapshot_keep }))
 }
 
-fn listener(listen: ListenArgs, authentication: AuthenticationArgs) -> Result<ListenConfig, ConfigError> {
+fn listener(
+    listen: ListenArgs,
+    authentication: AuthenticationArgs,
+    authorization: &AuthorizationArgs,
+    has_node: bool,
+) -> Result<ListenConfig, ConfigError> {
     for (flag, time) in [
         ("--read-header-timeout", listen.read_header_timeout),
         ("--idle-timeout", listen.idle_timeout),
@@ -407,9 +420,10 @@ fn listener(listen: ListenArgs, authentication: AuthenticationArgs) -> Result<Li
             )));
         }
     }
+    let demand = CredentialDemand::of(&authentication, authorization, has_node);
     let authentication =
         AuthenticationOptions::new(authentication).map_err(|error| ConfigError::Wrong(error.to_string()))?;
-    ListenConfig::new(listen, authentication).map_err(|error| ConfigError::Wrong(error.to_string()))
+    ListenConfig::new(listen, authentication, demand).map_err(|error| ConfigError::Wrong(error.to_string()))
 }
 
 fn server(
@@ -425,7 +439,9 @@ fn server(
         return Err(wrong("--request-timeout must be more than 0s: every request would fail"));
     }
     let audit = AuditOptions::new(audit, listen.authenticates());
-    let authorization = AuthorizationOptions::new(authorization, listen.is_loopback())?;
+    // Containers can read the tokens of their service accounts.
+    let permits_all = listen.is_loopback() && !listen.has_node;
+    let authorization = AuthorizationOptions::new(authorization, permits_all)?;
     Ok(ServerConfig { listen, store, encryption, snapshots: schedule(snapshots)?, authorization, api, audit })
 }
 

@@ -87,7 +87,7 @@ pub fn host_of(endpoint: &Endpoint) -> Option<(String, u16)> {
 }
 
 /// Whether the URL of a server is an address of this machine. The agent then listens on loopback only.
-pub(super) fn is_here(endpoint: &Endpoint) -> bool {
+pub(crate) fn is_here(endpoint: &Endpoint) -> bool {
     let host = host_of(endpoint).map(|(host, _)| host).unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())

@@ -13,7 +13,7 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Client;
 use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use orlop_client::api::Api;
-use orlop_client::client::{self, ConnectError, Endpoint, is_not_found, message_of, status_of};
+use orlop_client::client::{ConnectError, Endpoint, is_not_found, message_of, status_of};
 use orlop_client::pods::claim_names;
 use orlop_controller::attach::unique_name_of;
 use serde_json::json;
@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use self::pods::{Allowed, DrainVerdict, judge};
 use crate::args::DrainArgs;
+use crate::local_admin;
 
 /// Period of the checks for remaining pods and volumes.
 const LOOK: Duration = Duration::from_secs(1);
@@ -66,7 +67,7 @@ pub(crate) fn uncordon(node: String, server: Endpoint) -> ExitCode {
 fn done(server: Endpoint, work: impl AsyncFnOnce(Client) -> Result<(), DrainError>) -> ExitCode {
     let all = || -> Result<(), DrainError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async { work(client::connect(server).await?).await })
+        runtime.block_on(async { work(local_admin::connect(server).await?).await })
     };
     match all() {
         Ok(()) => ExitCode::SUCCESS,

@@ -33,6 +33,7 @@ use self::outcome::Ended;
 use self::render::{Style, visible};
 use self::session::Session;
 use crate::args::TextOrJson;
+use crate::local_admin;
 
 /// Exit code: the object needs attention, or the user declined.
 const ATTENTION: u8 = 1;
@@ -79,7 +80,7 @@ pub(crate) fn run(insight: Insight) -> ExitCode {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(InsightError::Threads)?;
         runtime.block_on(async {
-            let client = client::connect(insight.server).await?;
+            let client = local_admin::connect(insight.server).await?;
             perform(client, insight.namespace.as_deref(), &insight.deed).await
         })
     };

@@ -126,12 +126,14 @@ impl Session {
         if code.is_success() {
             return Ok(response);
         }
-        if code == StatusCode::UNAUTHORIZED {
+        let bytes = all(response).await?;
+        // The message of a server on loopback describes the way to credentials.
+        let message = refusal(code, &bytes);
+        if code == StatusCode::UNAUTHORIZED && !message.starts_with("Unauthorized: ") {
             let message = "the server rejects the credentials (Unauthorized): check the token or the client certificate";
             return Err(AskError::Refused { code, message: message.to_owned() });
         }
-        let bytes = all(response).await?;
-        Err(AskError::Refused { code, message: refusal(code, &bytes) })
+        Err(AskError::Refused { code, message })
     }
 }
 

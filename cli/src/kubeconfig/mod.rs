@@ -27,6 +27,7 @@ use orlop_pki::request::{AlternativeNames, RequestError, create};
 use orlop_pki::signer::Signer;
 
 use crate::config::url_of;
+use crate::local_admin;
 
 /// How long the command waits for the signer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -103,11 +104,12 @@ async fn text(order: &KubeconfigOrder) -> Result<String, CommandError> {
     if order.lifetime < SHORTEST {
         return Err(CommandError::Short);
     }
-    let url = url_of(&order.server).filter(|url| url.starts_with("https://")).ok_or(CommandError::NoTls)?;
-    let authority = authority_of(&order.server)?.ok_or(CommandError::NoAuthority)?;
+    let server = local_admin::resolve(order.server.clone()).await;
+    let url = url_of(&server).filter(|url| url.starts_with("https://")).ok_or(CommandError::NoTls)?;
+    let authority = authority_of(&server)?.ok_or(CommandError::NoAuthority)?;
     let (key, key_text) = PrivateKey::generate()?;
     let request = create(&key, &order.user, &order.groups, &AlternativeNames::default())?;
-    let client = client::connect(order.server.clone()).await?;
+    let client = client::connect(server).await?;
     let submitted = submit(
         &client,
         CertificateOrder {

@@ -8,12 +8,13 @@ use std::time::Duration;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use orlop_apiserver::OMITTED_FROM_SNAPSHOTS;
-use orlop_client::client::{self, Endpoint};
+use orlop_client::client::Endpoint;
 use orlop_store::Kv;
 use orlop_store::archive::{self, ArchiveError, Header};
 use orlop_store::embedded::{Embedded, Options};
 
 use crate::config::SnapshotFile;
+use crate::local_admin;
 
 /// The path of the new file.
 ///
@@ -31,7 +32,7 @@ pub(super) fn target(file: &SnapshotFile) -> Result<&Path, String> {
 
 /// Saves a snapshot of a server. The file is renamed to its final name once it is complete.
 pub(super) async fn fetch(file: &Path, from: Endpoint) -> Result<Header, Box<dyn Error>> {
-    let client = client::connect(from).await?;
+    let client = local_admin::connect(from).await?;
     let request = http::Request::get("/orlop/snapshot").body(Body::empty())?;
     let response =
         client.send(request).await.map_err(|error| format!("the server does not answer: {error}"))?;

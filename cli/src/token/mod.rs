@@ -21,6 +21,7 @@ use orlop_client::client::{self, Endpoint, is_not_found};
 
 use self::error::CommandError;
 use crate::args::TokenCreateArgs;
+use crate::local_admin;
 
 /// The command and its server.
 pub(crate) struct Token {
@@ -46,9 +47,10 @@ pub(crate) fn run(token: Token) -> ExitCode {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(CommandError::Threads)?;
         runtime.block_on(async {
-            let client = client::connect(token.server.clone()).await?;
+            let server = local_admin::resolve(token.server).await;
+            let client = client::connect(server.clone()).await?;
             match token.deed {
-                TokenDeed::Create(args) => create(&client, &token.server, *args).await,
+                TokenDeed::Create(args) => create(&client, &server, *args).await,
                 TokenDeed::List => list(&client).await,
                 TokenDeed::Delete(ids) => delete(&client, &ids).await,
             }

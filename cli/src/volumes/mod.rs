@@ -30,6 +30,7 @@ use self::adopt::Use;
 use self::compare::{Listed, Lists, Row, RowKind, What, compare, is_amiss};
 use self::prompt::Deed;
 use crate::args::{AuditArgs, Output};
+use crate::local_admin;
 
 /// Exit code: differences found.
 const EXIT_PROBLEMS: u8 = 1;
@@ -93,7 +94,7 @@ pub(crate) fn run(audit: &Audit) -> ExitCode {
 impl Audit {
     /// Returns whether differences remain.
     async fn run(&self) -> Result<bool, AuditError> {
-        let client = client::connect(self.server.clone()).await?;
+        let client = local_admin::connect(self.server.clone()).await?;
         let mut drivers = Vec::new();
         for endpoint in &self.args.csi_endpoint {
             drivers.push(identify(endpoint, self.args.csi_timeout).await?);

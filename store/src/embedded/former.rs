@@ -32,6 +32,12 @@ impl FormerVersions {
         Revision(self.floor.load(Ordering::SeqCst))
     }
 
+    /// The newest event that made a version a former one at least [`CONTINUITY`](super::sensitive::CONTINUITY) ago.
+    pub(crate) fn continuity(&self, now_ms: i64) -> Revision {
+        let due = self.due.lock();
+        due.continuity(now_ms, self.floor())
+    }
+
     /// Notes new events.
     pub(crate) fn note<V>(&self, events: &[Arc<Event<V>>]) {
         if self.sensitive.prefixes.is_empty() {

@@ -102,7 +102,7 @@ pub use self::paths::ENTRIES;
 pub use self::retention::Retention;
 pub(crate) use self::retention::RetentionMarks;
 pub(crate) use self::sensitive::FormerMarks;
-pub use self::sensitive::{Redact, RedactFn, Sensitive};
+pub use self::sensitive::{CONTINUITY, Redact, RedactFn, Sensitive};
 
 /// A durable store in a directory.
 pub struct Embedded<V: View> {
@@ -358,6 +358,10 @@ impl<V: View> Kv<V> for Embedded<V> {
 
     fn oldest(&self) -> Revision {
         self.past.oldest()
+    }
+
+    fn former_floor(&self) -> Revision {
+        self.past.former.continuity(self.clock.now_ms())
     }
 
     fn poisoned(&self) -> Option<String> {

@@ -13,6 +13,9 @@ use bytes::Bytes;
 use crate::transform::Transform;
 use crate::{Event, Key, Record, Revision, Stored, View};
 
+/// How long watches and lists in progress need former versions.
+pub const CONTINUITY: Duration = Duration::from_secs(60);
+
 /// The retention of sensitive records.
 #[derive(Clone, Debug)]
 pub struct Sensitive {
@@ -50,7 +53,7 @@ impl Default for Sensitive {
     fn default() -> Self {
         Sensitive {
             prefixes: Vec::new(),
-            age: Duration::from_secs(60),
+            age: CONTINUITY,
             erase_every: Duration::from_secs(600),
             redact: Redact::default(),
         }
@@ -137,6 +140,12 @@ impl FormerMarks {
         self.last_of(self.0.partition_point(|(_, time_ms)| *time_ms <= until))
     }
 
+    /// The newest event that is at least [`CONTINUITY`] old; `floor` if the events up to it were removed.
+    pub(crate) fn continuity(&self, now_ms: i64, floor: Revision) -> Revision {
+        let age_ms = i64::try_from(CONTINUITY.as_millis()).unwrap_or(i64::MAX);
+        self.target(now_ms, age_ms).unwrap_or_default().max(floor)
+    }
+
     /// The newest event up to a revision.
     pub(crate) fn newest_through(&self, revision: Revision) -> Option<Revision> {
         self.last_of(self.0.partition_point(|(at, _)| *at <= revision))
@@ -185,6 +194,19 @@ mod tests {
         assert_eq!(marks.through(Revision(99)).collect::<Vec<_>>(), [Revision(20)]);
         marks.forget(Revision(99));
         assert!(marks.is_empty() && marks.target(i64::MAX, 0).is_none());
+    }
+
+    #[test]
+    fn versions_are_needed_for_a_minute() {
+        let mut marks = FormerMarks::default();
+        for (revision, time_ms) in [(3, 1000), (7, 2000)] {
+            marks.push(Revision(revision), time_ms);
+        }
+        for (now_ms, floor, want) in
+            [(60_999, 0, 0), (61_000, 0, 3), (61_000, 5, 5), (62_000, 5, 7), (60_999, 2, 2)]
+        {
+            assert_eq!(marks.continuity(now_ms, Revision(floor)), Revision(want), "{now_ms} {floor}");
+        }
     }
 
     #[test]

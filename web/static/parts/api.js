@@ -1,5 +1,7 @@
 // Requests on behalf of the user. An error response becomes an exception with the server's message and Status.
 
+import { request } from '../session.js';
+
 /** An error response: `status` is the HTTP status code, `body` the Status object. */
 export class Refused extends Error {
   constructor(status, body, fallback) {
@@ -19,7 +21,7 @@ export async function send(method, path, { body, type = 'application/json', quer
   }
   let response;
   try {
-    response = await fetch(path + search, init);
+    response = await request(path + search, init);
   } catch {
     throw new Refused(0, null, 'The server does not respond. The result of the request is unknown.');
   }

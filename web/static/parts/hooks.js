@@ -1,6 +1,7 @@
 // Hooks that subscribe a component to a data source and render it again when the source changes.
 
 import { useEffect, useLayoutEffect, useReducer, useState } from '../vendor/preact.js';
+import { session } from '../session.js';
 import { objects } from '../state/objects.js';
 import { connection } from '../state/stream.js';
 import { time } from '../state/time.js';
@@ -26,6 +27,11 @@ export function useConnection() {
 export function useTime() {
   useSource(time);
   return time;
+}
+
+export function useSession() {
+  useSource(session);
+  return session;
 }
 
 export function useSettings() {

@@ -7,6 +7,7 @@ import { objects } from '../state/objects.js';
 import { connection } from '../state/stream.js';
 import { SPEEDS, time } from '../state/time.js';
 import { adjust, route } from '../route.js';
+import { save } from '../session.js';
 import { TYPES, bars } from '../views/time/marks.js';
 import { clockOf } from './components.js';
 import { useConnection, useTime } from './hooks.js';
@@ -123,7 +124,8 @@ function Recordings({ tell }) {
     if (one) time.open(one).catch((problem) => tell(problem.message));
   };
   return html`<button type="button" onClick=${() => file.current.click()}>Open a recording …</button>
-    ${insight && html`<a class="button" href="/apis/orlop.dev/v1/capture" download="orlop.capture">Save a recording</a>`}
+    ${insight && html`<a class="button" href="/apis/orlop.dev/v1/capture" download="orlop.capture"
+      onClick=${(event) => save('/apis/orlop.dev/v1/capture', 'orlop.capture') && event.preventDefault()}>Save a recording</a>`}
     <input ref=${file} type="file" class="hidden" tabindex="-1" aria-label="Recording file" accept=".capture,.ndjson,.json,.txt" onChange=${open} />`;
 }
 

@@ -1,5 +1,6 @@
 // The marks of the timeline: one for each known write, from the server's history or from an open recording.
 
+import { request } from '../session.js';
 import { time } from './time.js';
 import { Marks, read } from '../views/time/marks.js';
 
@@ -44,7 +45,7 @@ export const line = {
 
 async function page(from) {
   // A connection can be dead without an error, so use a timeout.
-  const answer = await fetch(`${TIMELINE}?${new URLSearchParams({ limit: PAGE, after: from })}`, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE) });
+  const answer = await request(`${TIMELINE}?${new URLSearchParams({ limit: PAGE, after: from })}`, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE) });
   if (answer.ok) return read(await answer.text());
   const words = answer.status === 404 ? 'This server provides no history.' : `The history cannot be loaded: ${answer.status} ${answer.statusText}`;
   throw Object.assign(new Error(words), { status: answer.status });

@@ -1,6 +1,7 @@
 // Follows the server: one stream for all kinds, or on a server without the group orlop.dev, watches and lists. Reports whether the page is
 // live, and if not, since when its state is out of date.
 
+import { request, session } from '../session.js';
 import { KINDS, kindOf } from './kinds.js';
 import { splitter } from './lines.js';
 import { Store, objects } from './objects.js';
@@ -73,7 +74,7 @@ function say(state, text = '') {
 }
 
 async function ask(path, signal) {
-  const response = await fetch(path, { headers: { Accept: 'application/json' }, signal, cache: 'no-store' });
+  const response = await request(path, { headers: { Accept: 'application/json' }, signal, cache: 'no-store' });
   if (response.ok) return response;
   const status = await response.json().catch(() => ({}));
   if (status.details?.causes?.some((one) => one.reason === 'ResourceVersionTooLarge')) throw new Ahead(status.message);
@@ -342,5 +343,12 @@ export function start() {
     }
   });
   window.addEventListener('online', () => wake());
+  session.subscribe(() => {
+    if (session.required) return;
+    // The state of another user, or none.
+    anew(false);
+    pauses.reset();
+    wake();
+  });
   run();
 }

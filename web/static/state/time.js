@@ -1,6 +1,7 @@
 // The time that the page displays: live, a past revision, or playback. The past is loaded from the server in pieces around the displayed
 // revision, or comes from a recording, which needs no server.
 
+import { request } from '../session.js';
 import { objects } from './objects.js';
 import { Track, read } from './capture.js';
 
@@ -38,7 +39,7 @@ let wish = null;
 let going = null;
 
 async function ask(path, query, signal) {
-  const answer = await fetch(`${GROUP}/${path}?${new URLSearchParams(query)}`, { cache: 'no-store', signal });
+  const answer = await request(`${GROUP}/${path}?${new URLSearchParams(query)}`, { cache: 'no-store', signal });
   if (answer.ok) return read(answer.body);
   const status = await answer.json().catch(() => ({}));
   if (answer.status === 404) throw new Error('This server provides no history.');
@@ -220,7 +221,7 @@ export const time = {
   },
   /** Requests the oldest and newest revision from the server: compaction advances the oldest one. */
   async learn() {
-    const answer = await fetch(`${GROUP}/revisions`, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE) });
+    const answer = await request(`${GROUP}/revisions`, { cache: 'no-store', signal: AbortSignal.timeout(PATIENCE) });
     if (!answer.ok) return;
     const { oldest, newest } = await answer.json();
     time.ends(oldest.revision, newest.revision);

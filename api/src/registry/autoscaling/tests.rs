@@ -328,13 +328,7 @@ fn version_1_sets_the_default_metric_and_ignores_unreadable_annotations() {
     let made = created(&V1, &scaler());
     assert_eq!(made.at(&["spec", "targetCPUUtilizationPercentage"]), Some(&json!(80)));
     assert_eq!(made.at(&["status"]), Some(&json!({"currentReplicas": 0, "desiredReplicas": 0})));
-    for text in [
-        "",
-        "{",
-        "[1]",
-        "{\"ScaleUp\":{\"Policies\":7}}",
-        "[{\"type\":1}]",
-    ] {
+    for text in ["", "{", "[1]", "{\"ScaleUp\":{\"Policies\":7}}", "[{\"type\":1}]"] {
         let annotations: serde_json::Map<String, Value> =
             ["metrics", "behavior", "current-metrics", "conditions"]
                 .map(|name| (format!("autoscaling.alpha.kubernetes.io/{name}"), text.into()))

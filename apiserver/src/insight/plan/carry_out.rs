@@ -119,8 +119,25 @@ pub(super) fn shown(plan: &Plan, revision: Revision, finals: &[Object]) -> Value
         .collect();
     json!({
         "kind": "Plan", "apiVersion": API_VERSION, "verb": plan.verb, "revision": revision.to_string(),
-        "summary": plan.summary, "warnings": plan.warnings, "steps": steps,
+        "summary": plan.summary, "warnings": plan.warnings.iter().chain(&plan.mentions).collect::<Vec<_>>(), "steps": steps,
     })
+}
+
+/// Removes the texts of a plan in its API form, which can mention any object.
+pub(super) fn hide_texts(shown: &mut Value, target: &ObjectTarget, details_need: &str) {
+    let names = target.kind.names();
+    let verb = shown["verb"].as_str().unwrap_or_default();
+    shown["summary"] =
+        format!("{verb} {} {}: the listed objects are written", names.singular, target.name).into();
+    let has_warnings = shown["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty());
+    let warning = match has_warnings {
+        true => format!("there are warnings about other objects: {details_need}"),
+        false => details_need.to_owned(),
+    };
+    shown["warnings"] = json!([warning]);
+    for step in shown["steps"].as_array_mut().into_iter().flatten() {
+        step["message"] = "".into();
+    }
 }
 
 /// The changes of a step, without the values of secrets.

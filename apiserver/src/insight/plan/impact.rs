@@ -96,6 +96,7 @@ pub(super) fn refused(target: &ObjectTarget, why: &str) -> Plan {
         reason: "Impact",
         summary: format!("{what} stays, and no other object is deleted: {why}"),
         warnings: Vec::new(),
+        mentions: Vec::new(),
         steps: Vec::new(),
     }
 }
@@ -250,7 +251,8 @@ impl Effects {
             self.warnings.push(format!("only the first {MOST} of {} objects are listed", self.count));
         }
         let warnings = self.warnings;
-        Plan { verb: "impact", reason: "Impact", summary, warnings, steps: self.steps }
+        let (verb, reason, mentions) = ("impact", "Impact", Vec::new());
+        Plan { verb, reason, summary, warnings, mentions, steps: self.steps }
     }
 }
 

@@ -136,6 +136,13 @@ pub(crate) async fn perform(
         options.at = Some(moment(server, "at", at).await?.to_string());
     }
     let seen = options.seen().map_err(|refusal| refusal.error(target))?;
+    if let Some(namespace) = options.namespace.as_deref().filter(|_| verb == "transfer") {
+        // A refusal would show whether the claim of that name exists there.
+        for verb in ["create", "get"] {
+            let name = options.name.as_deref().unwrap_or(&target.name);
+            authorization::may_blocking(server, by.user, verb, target.kind.names(), namespace, name)?;
+        }
+    }
     let options = Arc::new(options);
     for _ in 0..ATTEMPTS {
         let snapshot = server.store.head();
@@ -146,7 +153,10 @@ pub(crate) async fn perform(
             still_as_seen(server, by.user, target, verb, &options, &known, (&plan, &read), seen).await?;
         }
         let ready = carry_out::prepare(server, by.user, target, &snapshot, &plan, &read)?;
-        let Ready { guards, writes, shown } = ready;
+        let Ready { guards, writes, mut shown } = ready;
+        if !by.with_related {
+            carry_out::hide_texts(&mut shown, target, DETAILS_NEED);
+        }
         if dry_run {
             return Ok(shown);
         }
@@ -251,7 +261,7 @@ async fn readable(
         true => "details need the right to get all objects of the plan",
         false => DETAILS_NEED,
     };
-    Plan { summary, warnings: vec![warning.to_owned()], steps, ..plan }
+    Plan { summary, warnings: vec![warning.to_owned()], mentions: Vec::new(), steps, ..plan }
 }
 
 /// Checks that the revision at which the user saw the plan leads to the same plan. Differences that do not change

@@ -196,8 +196,10 @@ pub(crate) struct Plan {
     pub(crate) reason: &'static str,
     /// A one-sentence summary.
     pub(crate) summary: String,
-    /// Warnings for the user before the confirmation.
+    /// Warnings for the user before the confirmation. They name only objects that the plan writes, or that those refer to.
     pub(crate) warnings: Vec<String>,
+    /// Warnings that name other objects. They are not part of the Event: the rights of its readers are not known.
+    pub(crate) mentions: Vec<String>,
     /// The writes, in order.
     pub(crate) steps: Vec<PlanStep>,
 }
@@ -207,6 +209,7 @@ impl Plan {
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.summary == other.summary
             && self.warnings == other.warnings
+            && self.mentions == other.mentions
             && self.steps.len() == other.steps.len()
             && self.steps.iter().zip(&other.steps).all(|(one, other)| one.is(other))
     }

@@ -122,7 +122,8 @@ fn keep(
         }
     };
     let steps = vec![PlanStep::update(volumes(), volume, after, message)];
-    Ok(Plan { verb: "reclaim", reason: "Reclaimed", summary, warnings, steps })
+    let (verb, reason, mentions) = ("reclaim", "Reclaimed", Vec::new());
+    Ok(Plan { verb, reason, summary, warnings, mentions, steps })
 }
 
 /// Checks that the volume can be reserved for a claim.
@@ -199,6 +200,7 @@ fn scrub(volume: Object, former: &str) -> Result<Plan, PlanRefusal> {
             "everything in {name} is deleted, then it becomes Available with policy {before} again"
         ),
         warnings: vec![format!("the data that {former} has left in {name} is deleted for good")],
+        mentions: Vec::new(),
         steps: vec![PlanStep::update(volumes(), volume, after, "policy Recycle for one round")],
     })
 }

@@ -65,6 +65,7 @@ fn name_again(claim: Object, volume: &Object) -> Result<Plan, PlanRefusal> {
         reason: "Recovered",
         summary: format!("{} names {} again, which points to it", key_of(&claim), volume.name()),
         warnings: Vec::new(),
+        mentions: Vec::new(),
         steps: vec![PlanStep::update(claims(), claim, after, "the name of its volume")],
     })
 }
@@ -127,6 +128,7 @@ fn repoint(view: &ClusterView<'_>, claim: &Object, volume: Object) -> Result<Pla
         reason: "Recovered",
         summary: format!("{name} points to {} again, which is bound to it", key_of(claim)),
         warnings,
+        mentions: Vec::new(),
         steps: vec![PlanStep::update(volumes(), volume, after, "its claim, and policy Retain")],
     })
 }
@@ -164,6 +166,7 @@ fn bring_back(view: &ClusterView<'_>, claim: &Object, past: &[Version]) -> Resul
             key_of(claim)
         ),
         warnings,
+        mentions: Vec::new(),
         steps: vec![PlanStep::create(volumes(), after, "with its handle, policy Retain and its claim")],
     })
 }

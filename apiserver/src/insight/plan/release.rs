@@ -54,8 +54,9 @@ pub(super) fn plan(
             ));
         }
     };
+    let mut mentions = Vec::new();
     if !using.is_empty() {
-        warnings.push(format!("pods of that node still name the volume: {}", some(&using)));
+        mentions.push(format!("pods of that node still name the volume: {}", some(&using)));
     }
     let finalizer = attacher_finalizer(&driver);
     let unregistered =
@@ -97,6 +98,7 @@ pub(super) fn plan(
         reason: if forced { "ReleaseForced" } else { "ReleaseBegun" },
         summary: format!("the attachment {name} of {volume_name} is deleted, because {because}"),
         warnings,
+        mentions,
         steps: vec![PlanStep::delete(attachments(), attachment, &left, message)],
     })
 }

@@ -56,6 +56,7 @@ pub(super) fn plan(
         reason: "Transferred",
         summary,
         warnings,
+        mentions: Vec::new(),
         steps: vec![
             PlanStep::update(volumes(), volume, pointing, message),
             PlanStep::create(claims(), moved, "the claim there, bound"),

@@ -70,11 +70,10 @@ pub(super) fn plan(
         true => format!("{name} is deleted: no finalizer is left"),
         false => format!("{name} still waits for {}", left.join(", ")),
     };
-    warnings.extend(stays);
     let message = removed.join("; ");
     let steps = vec![PlanStep::delete(target.kind.clone(), object, &left, message)];
     let reason = if forced { "UnblockForced" } else { "Unblocked" };
-    Ok(Plan { verb: "unblock", reason, summary, warnings, steps })
+    Ok(Plan { verb: "unblock", reason, summary, warnings, mentions: stays, steps })
 }
 
 /// Finalizers with the same rule have the same verdict.

@@ -60,10 +60,10 @@ pub(super) fn plan(
             Some(_) => {}
         }
     }
-    let mut warnings = Vec::new();
+    let (mut warnings, mut mentions) = (Vec::new(), Vec::new());
     let mut steps = match (names.group, names.plural) {
         ("", "persistentvolumes") => volume(view, version, &mut warnings)?,
-        ("", "persistentvolumeclaims") => claim(view, version, past.uid, &mut warnings)?,
+        ("", "persistentvolumeclaims") => claim(view, version, past.uid, &mut warnings, &mut mentions)?,
         ("storage.k8s.io", "volumeattachments") => {
             return Err(PlanRefusal::Kind(
                 "an attachment is made by the attach controller when a pod needs it; bring the pod back"
@@ -81,7 +81,7 @@ pub(super) fn plan(
     note_dependents(past.dependents, &mut steps, &mut warnings);
     let summary =
         format!("{} {} is restored as it was at revision {}", names.singular, target.name, version.revision);
-    Ok(Plan { verb: "undelete", reason: "Undeleted", summary, warnings, steps })
+    Ok(Plan { verb: "undelete", reason: "Undeleted", summary, warnings, mentions, steps })
 }
 
 /// Notes the dependents that were deleted with the object. Their names are part of a step and not of a warning: warnings become part of
@@ -182,6 +182,7 @@ fn claim(
     version: &Version,
     uid: &str,
     warnings: &mut Vec<String>,
+    mentions: &mut Vec<String>,
 ) -> Result<Vec<PlanStep>, PlanRefusal> {
     let old = &version.object;
     let mut after = as_new(old);
@@ -233,7 +234,7 @@ fn claim(
     }
     let using = users(view, &volume, None);
     if !using.is_empty() {
-        warnings.push(format!("the volume is in use by {}", some(&using)));
+        mentions.push(format!("the volume is in use by {}", some(&using)));
     }
     let mut pointing = volume.clone();
     pointing.set(&["spec", "claimRef"], reference_to(old.namespace(), old.name(), uid));

@@ -1,6 +1,7 @@
 //! Former versions of Secrets: no request reads their values after a minute, and running watches continue.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use base64::Engine as _;
@@ -20,7 +21,12 @@ const OLD: &str = "b2xkLXZhbHVl";
 const NEW: &str = "bmV3LXZhbHVl";
 
 fn store(clock: &Arc<ManualClock>) -> Arc<dyn Kv<Projection>> {
+    retaining_store(clock, Sensitive::default().age)
+}
+
+fn retaining_store(clock: &Arc<ManualClock>, age: Duration) -> Arc<dyn Kv<Projection>> {
     let sensitive = Sensitive {
+        age,
         prefixes: vec!["/registry/secrets/".to_owned()],
         redact: Redact(Arc::new(former_version)),
         ..Sensitive::default()
@@ -87,6 +93,77 @@ async fn no_request_reads_the_value_of_a_former_version() {
     let undelete = rig.post(&format!("{ONE}/undelete"), json!({})).await;
     assert!(undelete.code >= 400, "{}", undelete.text());
     rig.get(SECRET).await.expect(404);
+}
+
+async fn as_ann(rig: &Rig, target: &str) -> Answer {
+    rig.send("GET", target, &[("impersonate-user", "ann")], Body::empty()).await
+}
+
+/// A server that retains the versions for a day: the right to read Secrets is not the right to their former values.
+#[tokio::test(start_paused = true)]
+async fn former_versions_need_a_right_after_a_minute() {
+    let clock = Arc::new(ManualClock::new(1_700_000_000_000));
+    let modes = vec![AuthorizationMode::Rbac];
+    let store = retaining_store(&clock, Duration::from_secs(86_400));
+    let rig = Rig::on_with(store, |config| config.authorization = modes).await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let grant = async |name: &str, group: &str, verbs: &[&str]| {
+        let rules = json!([{"apiGroups": [group], "resources": ["secrets"], "verbs": verbs}]);
+        let role = json!({"metadata": {"name": name}, "rules": rules});
+        rig.post(&format!("{rbac}/clusterroles"), role).await.expect(201);
+        let binding = json!({"metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "ann"}]});
+        rig.post(&format!("{rbac}/clusterrolebindings"), binding).await.expect(201);
+    };
+    grant("secrets", "", &["get", "list", "watch"]).await;
+    let body = |value: &str| json!({"metadata": {"name": "a"}, "data": {"k": value}});
+    let first = version(&rig.post(SECRETS, body(OLD)).await.expect(201).json());
+    rig.post(SECRETS, json!({"metadata": {"name": "b"}})).await.expect(201);
+    let page = as_ann(&rig, &format!("{SECRETS}?limit=1")).await.expect(200).json();
+    let continued = page["metadata"]["continue"].as_str().unwrap().to_owned();
+    rig.put(SECRET, &body(NEW)).await.expect(200);
+    let lists = [
+        format!("{SECRETS}?resourceVersionMatch=Exact&resourceVersion={first}"),
+        format!("{SECRETS}?limit=5&resourceVersion={first}"),
+        format!("/api/v1/secrets?resourceVersionMatch=Exact&resourceVersion={first}"),
+    ];
+    let watches = [
+        format!("{SECRETS}?watch=1&timeoutSeconds=1&resourceVersion={first}"),
+        format!("/api/v1/watch/namespaces/default/secrets/a?timeoutSeconds=1&resourceVersion={first}"),
+    ];
+    // Within the first minute, nothing changes.
+    for target in &lists {
+        let text = as_ann(&rig, target).await.expect(200).text();
+        assert!(text.contains(OLD), "{target}: {text}");
+    }
+    for target in &watches {
+        let text = as_ann(&rig, target).await.expect(200).text();
+        assert!(text.contains(NEW) && !text.contains("ERROR"), "{target}: {text}");
+    }
+    clock.set(1_700_000_060_000);
+    for target in lists.iter().chain([&format!("{SECRETS}?limit=1&continue={continued}")]) {
+        let answer = as_ann(&rig, target).await;
+        assert!(answer.code == 410 && !answer.text().contains(OLD), "{target}: {}", answer.text());
+    }
+    for target in &watches {
+        let text = as_ann(&rig, target).await.expect(200).text();
+        assert!(text.contains("ERROR") && text.contains("410") && !text.contains(OLD), "{target}: {text}");
+    }
+    let current =
+        as_ann(&rig, &format!("{SECRETS}?resourceVersionMatch=NotOlderThan&resourceVersion={first}")).await;
+    assert!(current.expect(200).text().contains(NEW), "the current state");
+    // The administrator has the right, and ann with a role of her own.
+    assert!(rig.get(&lists[0]).await.expect(200).text().contains(OLD));
+    grant("former", "orlop.dev", &["read-former-versions"]).await;
+    for target in &lists {
+        let text = as_ann(&rig, target).await.expect(200).text();
+        assert!(text.contains(OLD), "{target}: {text}");
+    }
+    for target in &watches {
+        let text = as_ann(&rig, target).await.expect(200).text();
+        assert!(text.contains(NEW) && !text.contains("ERROR"), "{target}: {text}");
+    }
 }
 
 async fn as_node(rig: &Rig, target: &str) -> Answer {

@@ -236,3 +236,49 @@ async fn undelete_names_only_dependents_that_the_user_can_read() {
     let events = rig.get("/apis/events.k8s.io/v1/namespaces/default/events").await.expect(200).text();
     assert!(events.contains("not restored (1)") && !events.contains("hidden"), "{events}");
 }
+
+#[tokio::test]
+async fn plan_mentions_only_readable_objects() {
+    let rig = rig().await;
+    bound_claim(&rig).await;
+    let volumes = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]);
+    let spec = json!({"nodeName": "n1", "containers": [{"name": "c", "image": "i"}], "volumes": volumes});
+    let pod = json!({"metadata": {"name": "hidden-pod"}, "spec": spec});
+    rig.post("/api/v1/namespaces/default/pods", pod).await.expect(201);
+    let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
+    let spec =
+        json!({"attacher": "d", "nodeName": "n1", "source": {"persistentVolumeName": "secret-volume"}});
+    rig.post(attachments, json!({"metadata": {"name": "va"}, "spec": spec})).await.expect(201);
+    let release = format!("{ROOT}/volumeattachments.storage.k8s.io/va/release");
+    let dry = format!("{release}?dryRun=All");
+    grant(&rig, "release", "orlop.dev", &["volumeattachments.storage.k8s.io/release"], &["create"]).await;
+    grant(&rig, "attachments", "storage.k8s.io", &["volumeattachments"], &["get", "delete"]).await;
+    let some = ann(&rig, "POST", &dry).await.expect(200).json();
+    assert!(!some.to_string().contains("hidden-pod"), "{some:#}");
+    assert!(!some["summary"].to_string().contains("is gone"), "the state of the node: {some:#}");
+    assert!(some["warnings"].to_string().contains("details need the right"), "{some:#}");
+    assert_eq!(some["steps"][0]["object"]["name"], "va", "{some:#}");
+    grant_related(&rig).await;
+    let all = ann(&rig, "POST", &dry).await.expect(200).json();
+    assert!(all["warnings"].to_string().contains("hidden-pod"), "{all:#}");
+    assert!(all["summary"].to_string().contains("is gone"), "{all:#}");
+    rig.post(&release, json!({})).await.expect(200);
+    let events = rig.get("/apis/events.k8s.io/v1/namespaces/default/events").await.expect(200).text();
+    assert!(events.contains("the attachment va of") && !events.contains("hidden-pod"), "{events}");
+}
+
+/// A refusal would show whether a claim of that name exists.
+#[tokio::test]
+async fn transfer_needs_the_right_to_create_the_claim_first() {
+    let rig = rig().await;
+    bound_claim(&rig).await;
+    rig.post("/api/v1/namespaces", json!({"metadata": {"name": "other"}})).await.expect(201);
+    let transfer = format!("{ROOT}/namespaces/default/persistentvolumeclaims/c/transfer");
+    grant(&rig, "transfer", "orlop.dev", &["persistentvolumeclaims/transfer"], &["create"]).await;
+    grant(&rig, "claims", "", &["persistentvolumeclaims"], &["get"]).await;
+    let headers = [("impersonate-user", "ann"), ("content-type", "application/json")];
+    let body = || Body::from(r#"{"namespace": "other", "name": "d"}"#);
+    let refused = rig.send("POST", &transfer, &headers, body()).await.expect(403).json();
+    let message = refused["message"].as_str().unwrap_or_default();
+    assert!(message.contains("cannot create resource \"persistentvolumeclaims\""), "{message}");
+}

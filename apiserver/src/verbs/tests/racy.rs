@@ -78,6 +78,10 @@ impl Kv<Projection> for Racy {
         self.0.oldest()
     }
 
+    fn former_floor(&self) -> Revision {
+        self.0.former_floor()
+    }
+
     fn poisoned(&self) -> Option<String> {
         self.0.poisoned()
     }

@@ -16,6 +16,7 @@ use crate::encode::negotiate::{Endpoint, Transform};
 use crate::encode::shape;
 use crate::encode::table::{IncludeObject, Table};
 use crate::verbs::filter::Filter;
+use crate::verbs::former::FormerLimit;
 use crate::verbs::list::check_numbers;
 use crate::verbs::request::Request;
 use crate::verbs::revision::{parse_revision, wait_for};
@@ -52,7 +53,9 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
     };
     let writer = Writer::new(request.kind_ref().clone(), wanted.media, framing);
     let start = start(request).await?;
+    let former = FormerLimit::of(request).await;
     let live = Live {
+        former,
         store: request.server.store.clone(),
         prefix: request.resource.prefix(),
         filter,

@@ -21,6 +21,7 @@ use crate::limits::old_states::OldState;
 use crate::limits::unread::UnreadResponse;
 use crate::projection::Projection;
 use crate::verbs::filter::Filter;
+use crate::verbs::former::{FormerLimit, hides_event, hides_state};
 use orlop_api::status::ApiError;
 
 /// Where a stream starts.
@@ -38,6 +39,8 @@ pub(super) struct Live {
     pub(super) store: Arc<dyn Kv<Projection>>,
     pub(super) prefix: String,
     pub(super) filter: Filter,
+    /// Hides former versions of Secrets.
+    pub(super) former: Option<FormerLimit>,
     pub(super) bookmarks: bool,
     pub(super) timeout: Duration,
     /// Cancelled on shutdown: the stream ends cleanly.
@@ -228,6 +231,9 @@ impl Running {
     }
 
     fn open(&self, after: Revision) -> WatchState {
+        if let Some(floor) = self.former_floor().filter(|floor| hides_state(*floor, after)) {
+            return WatchState::Failing(too_old(after, floor));
+        }
         match self.live.store.watch(&self.live.prefix, after) {
             Ok(watcher) => WatchState::Following { watcher },
             Err(error) => ended(error),
@@ -291,13 +297,23 @@ impl Running {
         }
     }
 
+    /// The newest revision whose former versions are hidden, if some are.
+    fn former_floor(&self) -> Option<Revision> {
+        self.live.former.as_ref().map(FormerLimit::floor)
+    }
+
     fn send(
         &mut self,
         out: &mut Vec<u8>,
         watcher: Watcher<Projection>,
         mut events: std::vec::IntoIter<Arc<Event<Projection>>>,
     ) -> WatchState {
+        // Events that wait for a client that does not read become older.
+        let floor = self.former_floor();
         while let Some(event) = events.next() {
+            if let Some(floor) = floor.filter(|floor| hides_event(*floor, event.revision)) {
+                return WatchState::Failing(too_old(event.revision, floor));
+            }
             if let Some((ty, record, revision)) = seen(&self.live.filter, &event) {
                 if let Err(error) = self.writer.record(out, ty, record, revision) {
                     return WatchState::Failing(error);

@@ -1,6 +1,8 @@
 // Requests explanations from the server for the visible objects: two requests at a time, once per version of an object, and again when the
 // explanation is old. Stops for a minute if the server provides no explanations.
 
+import { request } from '../../session.js';
+
 const AT_ONCE = 2;
 const AGAIN = 60000;
 // The pause after a temporary error, in milliseconds.
@@ -19,7 +21,7 @@ export class Asker {
   #not = 0;
 
   /** `path(object)` returns the URL of the explanation; `changed()` is called when one arrives. `get` and `now` are for tests. */
-  constructor({ path, changed, get = (url) => fetch(url, { headers: { Accept: 'application/json' } }), now = Date.now }) {
+  constructor({ path, changed, get = (url) => request(url, { headers: { Accept: 'application/json' } }), now = Date.now }) {
     Object.assign(this, { path, changed, get, now });
   }
 

@@ -143,6 +143,25 @@ fn every_aggregated_role_has_a_source() {
     assert_eq!(count, 3);
 }
 
+/// The verb for former versions of Secrets: rules with other verbs on all resources of all groups do not contain it.
+#[test]
+fn only_the_administrator_reads_former_versions_of_secrets() {
+    let permits = |role: &Value| {
+        role["rules"].as_array().into_iter().flatten().any(|rule| {
+            let has = |field: &str, wanted: &str| {
+                strings(&rule[field]).iter().any(|value| *value == "*" || *value == wanted)
+            };
+            has("verbs", "read-former-versions")
+                && has("apiGroups", "orlop.dev")
+                && has("resources", "secrets")
+        })
+    };
+    let roles: Vec<Value> =
+        all().into_iter().filter(|(kind, _)| kind.ends_with("Role")).map(|(_, role)| role).collect();
+    let found: Vec<&str> = roles.iter().filter(|role| permits(role)).map(|role| key(role).1).collect();
+    assert_eq!(found, ["cluster-admin"]);
+}
+
 #[test]
 fn single_rules_are_upstreams() {
     for (case, role, verbs, group, resource) in [

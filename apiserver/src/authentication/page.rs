@@ -1,0 +1,237 @@
+//! Sign-in of the web page on a server that requires credentials on loopback.
+//!
+//! The files of the page are the same on every server and contain no data, so they need no credentials. The page exchanges a one-time
+//! code for the token of a session, and sends this token with its requests. A user with the right to `post` to [`CODES`] gets a code for
+//! itself.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::header::{ACCEPT, CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Method};
+use jiff::Timestamp;
+use orlop_api::status::ApiError;
+use orlop_auth::page_session::{ExchangeError, PageSessions, TOKEN_PREFIX};
+use orlop_auth::{UserInfo, guard};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::refusal::refusal;
+use crate::clock::Clock;
+use crate::encode::answer;
+use crate::encode::negotiate::RequestedEncoding;
+
+/// The path where the page exchanges a code.
+const EXCHANGE: &str = "/orlop/sign-in";
+/// The path where a user gets a code.
+pub(crate) const CODES: &str = "/orlop/sign-in/codes";
+/// Random bytes of a code and of a token.
+const SECRET_BYTES: usize = 32;
+/// Maximum size of the body with a code.
+const MAX_BODY: usize = 4096;
+/// Time limit for this body.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// The one-time codes and the sessions of the web page.
+pub struct PageSignIn {
+    sessions: PageSessions,
+    /// The URL of the server.
+    url: OnceLock<String>,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for PageSignIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PageSignIn")
+    }
+}
+
+/// A new code.
+#[derive(Debug)]
+pub struct PageCode {
+    /// The code.
+    pub code: String,
+    /// The link that contains it.
+    pub link: String,
+    /// When it expires.
+    pub until: Timestamp,
+}
+
+impl PageSignIn {
+    /// Without codes and sessions.
+    pub fn new(clock: Clock) -> Self {
+        PageSignIn { sessions: PageSessions::default(), url: OnceLock::new(), clock }
+    }
+
+    /// Sets the URL of the server, for links.
+    pub fn set_url(&self, url: &str) {
+        // The URL of a server does not change.
+        let _ = self.url.set(url.to_owned());
+    }
+
+    /// Issues a code for a user.
+    ///
+    /// # Errors
+    /// 500 if the system has no random numbers.
+    pub fn issue(&self, user: UserInfo) -> Result<PageCode, ApiError> {
+        let code = secret()?;
+        let until = self.sessions.add_code(&code, user, (self.clock)());
+        let link = format!("{}/#code={code}", self.url.get().map_or("", String::as_str));
+        Ok(PageCode { code, link, until })
+    }
+
+    /// The user of a token; `None` if it is not that of a page.
+    pub(super) fn user_of(&self, token: &str) -> Option<Option<UserInfo>> {
+        token.starts_with(TOKEN_PREFIX).then(|| self.sessions.user_of(token, (self.clock)()))
+    }
+
+    fn exchange(&self, code: &str) -> Result<Value, ApiError> {
+        let token = format!("{TOKEN_PREFIX}{}", secret()?);
+        match self.sessions.exchange(code, &token, (self.clock)()) {
+            Ok((user, until)) => {
+                tracing::info!(user = user.username, "the web page has signed in");
+                Ok(json!({"token": token, "user": user.username, "expires": until.to_string()}))
+            }
+            Err(ExchangeError::Unknown) => Err(ApiError {
+                message:
+                    "Unauthorized: the code is unknown, used or expired; print a new link with `orlop page`"
+                        .to_owned(),
+                ..ApiError::unauthorized()
+            }),
+            Err(ExchangeError::TooManyAttempts) => {
+                Err(ApiError::too_many_requests("too many wrong codes, please try again later", 60))
+            }
+        }
+    }
+
+    /// The router, with the files of the page and the exchange of codes in front of its authentication.
+    pub(crate) fn open(self: Arc<Self>, router: Router) -> Router {
+        let open = Arc::new(Open { sign_in: self, files: orlop_web::router() });
+        router.layer(middleware::from_fn_with_state(open, serve))
+    }
+}
+
+/// A random text that fits in a URL.
+fn secret() -> Result<String, ApiError> {
+    let mut bytes = [0; SECRET_BYTES];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| ApiError::internal("the system has no random numbers"))?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// The response with a new code of a user.
+pub(crate) fn code_answer(sign_in: Option<&PageSignIn>, user: &UserInfo) -> Result<Response, ApiError> {
+    let Some(sign_in) = sign_in else {
+        let message = "this server has no sign-in for its web page: only a server with credentials of its own on loopback has one";
+        return Err(ApiError { message: message.to_owned(), ..ApiError::no_such_resource() });
+    };
+    let PageCode { code, link, until } = sign_in.issue(user.clone())?;
+    Ok(private(201, &json!({"code": code, "link": link, "expires": until.to_string()})))
+}
+
+/// A response that no cache stores.
+fn private(code: u16, value: &Value) -> Response {
+    let mut response = answer::json_bytes(code, RequestedEncoding::JSON, value.to_string().into_bytes());
+    let put = response.headers_mut();
+    put.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    put.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+struct Open {
+    sign_in: Arc<PageSignIn>,
+    files: Router,
+}
+
+/// A request that needs no credentials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OpenRequest {
+    /// The page for a browser that requests `/`.
+    Index,
+    /// A file of the page.
+    File,
+    /// The exchange of a code.
+    Exchange,
+}
+
+impl OpenRequest {
+    /// `None` for a request that needs credentials. Pure.
+    fn of(method: &Method, path: &str, accept: &str) -> Option<Self> {
+        match (method, path) {
+            (&Method::POST, EXCHANGE) => Some(OpenRequest::Exchange),
+            (&Method::GET, "/") => orlop_web::index(accept).map(|_| OpenRequest::Index),
+            (&Method::GET | &Method::HEAD, "/ui" | "/docs" | "/docs/") => Some(OpenRequest::File),
+            (&Method::GET | &Method::HEAD, path) if path.starts_with("/ui/") => Some(OpenRequest::File),
+            _ => None,
+        }
+    }
+}
+
+async fn serve(State(open): State<Arc<Open>>, request: Request, next: Next) -> Response {
+    let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let Some(wanted) = OpenRequest::of(request.method(), request.uri().path(), accept) else {
+        return next.run(request).await;
+    };
+    if let Err(error) = guard::check_host(&request).and_then(|()| guard::check_origin(&request)) {
+        return refusal(&error, request.headers());
+    }
+    match wanted {
+        OpenRequest::Index => match orlop_web::index(accept) {
+            Some(page) => page,
+            None => next.run(request).await,
+        },
+        OpenRequest::File => match open.files.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        },
+        OpenRequest::Exchange => {
+            let (parts, body) = request.into_parts();
+            let read = tokio::time::timeout(BODY_TIME, to_bytes(body, MAX_BODY)).await;
+            let document = read.ok().and_then(Result::ok);
+            let document = document.and_then(|body| serde_json::from_slice::<Value>(&body).ok());
+            let exchanged = match document.as_ref().and_then(|document| document["code"].as_str()) {
+                Some(code) => open.sign_in.exchange(code),
+                None => Err(ApiError::bad_request("the body must be JSON such as {\"code\": \"CODE\"}")),
+            };
+            match exchanged {
+                Ok(value) => private(200, &value),
+                Err(error) => refusal(&error, &parts.headers),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_page_and_the_exchange_are_open() {
+        const HTML: &str = "text/html,*/*;q=0.8";
+        for (method, path, accept, want) in [
+            (Method::GET, "/", HTML, Some(OpenRequest::Index)),
+            (Method::GET, "/", "*/*", None),
+            (Method::GET, "/ui/", HTML, Some(OpenRequest::File)),
+            (Method::GET, "/ui/app.js", "*/*", Some(OpenRequest::File)),
+            (Method::HEAD, "/docs", "", Some(OpenRequest::File)),
+            (Method::POST, "/ui/app.js", "", None),
+            (Method::GET, "/uix", "", None),
+            (Method::GET, "/docs/x", "", None),
+            (Method::POST, EXCHANGE, "", Some(OpenRequest::Exchange)),
+            (Method::GET, EXCHANGE, "", None),
+            (Method::POST, CODES, "", None),
+            (Method::GET, "/api", HTML, None),
+            (Method::GET, "//ui/", HTML, None),
+        ] {
+            assert_eq!(OpenRequest::of(&method, path, accept), want, "{method} {path} {accept}");
+        }
+    }
+}

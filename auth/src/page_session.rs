@@ -1,0 +1,210 @@
+//! Sign-in of the web page: one-time codes, and the sessions that they begin.
+//!
+//! A browser cannot present a client certificate without an import, and a person does not paste a certificate into a page. So a client
+//! with credentials requests a code, and the page exchanges it for the token of a session of the same user. Codes and sessions exist
+//! only in memory, as digests: a restart ends all of them, and another program that takes over the port later learns no valid token.
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+
+use super::constant_time::{digest, is_same_digest};
+use super::user::UserInfo;
+
+/// The beginning of a session's token. Other authenticators are not asked about such a token.
+pub const TOKEN_PREFIX: &str = "orlop-page.";
+/// Validity of a code.
+pub const CODE_VALIDITY: SignedDuration = SignedDuration::from_mins(5);
+/// Validity of a session.
+pub const SESSION_VALIDITY: SignedDuration = SignedDuration::from_hours(12);
+/// Maximum number of codes and of sessions; a new one replaces the oldest.
+const MAX_CODES: usize = 8;
+const MAX_SESSIONS: usize = 64;
+/// Maximum number of wrong codes in [`ATTEMPTS_TIME`]. Afterwards, the server accepts no code until that time has passed.
+const MAX_ATTEMPTS: u32 = 10;
+const ATTEMPTS_TIME: SignedDuration = SignedDuration::from_mins(1);
+
+/// Why a code begins no session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExchangeError {
+    /// The code is unknown, used or expired.
+    #[error("the code is unknown, used or expired")]
+    Unknown,
+    /// There were too many wrong codes.
+    #[error("too many wrong codes")]
+    TooManyAttempts,
+}
+
+/// A secret of a user, until a time.
+struct Grant {
+    digest: [u8; 32],
+    user: UserInfo,
+    until: Timestamp,
+}
+
+#[derive(Default)]
+struct State {
+    codes: Vec<Grant>,
+    sessions: Vec<Grant>,
+    /// The wrong codes since this time.
+    attempts: u32,
+    since: Timestamp,
+}
+
+/// The codes and the sessions of a server.
+#[derive(Default)]
+pub struct PageSessions(Mutex<State>);
+
+impl std::fmt::Debug for PageSessions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PageSessions")
+    }
+}
+
+impl PageSessions {
+    /// Accepts a code once, for a session of this user. Returns when the code expires.
+    pub fn add_code(&self, code: &str, user: UserInfo, now: Timestamp) -> Timestamp {
+        add(&mut self.0.lock().codes, code, user, now, CODE_VALIDITY, MAX_CODES)
+    }
+
+    /// Uses a code: `token` becomes the token of a session of its user. Returns the user, and when the session expires.
+    ///
+    /// # Errors
+    /// The code is not valid, or there were too many wrong ones.
+    pub fn exchange(
+        &self,
+        code: &str,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<(UserInfo, Timestamp), ExchangeError> {
+        let state = &mut *self.0.lock();
+        if now.duration_since(state.since) >= ATTEMPTS_TIME {
+            (state.attempts, state.since) = (0, now);
+        }
+        if state.attempts >= MAX_ATTEMPTS {
+            return Err(ExchangeError::TooManyAttempts);
+        }
+        let Some(at) = position(&mut state.codes, code, now) else {
+            state.attempts += 1;
+            return Err(ExchangeError::Unknown);
+        };
+        let user = state.codes.remove(at).user;
+        let until = add(&mut state.sessions, token, user.clone(), now, SESSION_VALIDITY, MAX_SESSIONS);
+        Ok((user, until))
+    }
+
+    /// The user of a session.
+    pub fn user_of(&self, token: &str, now: Timestamp) -> Option<UserInfo> {
+        let sessions = &mut self.0.lock().sessions;
+        position(sessions, token, now).map(|at| sessions[at].user.clone())
+    }
+}
+
+fn add(
+    grants: &mut Vec<Grant>,
+    secret: &str,
+    user: UserInfo,
+    now: Timestamp,
+    validity: SignedDuration,
+    most: usize,
+) -> Timestamp {
+    let until = now.saturating_add(validity).unwrap_or(Timestamp::MAX);
+    grants.retain(|grant| now < grant.until);
+    if grants.len() >= most {
+        grants.remove(0);
+    }
+    grants.push(Grant { digest: digest(secret.as_bytes()), user, until });
+    until
+}
+
+/// The position of a secret that is still valid. Compares it with every one, whichever is equal.
+fn position(grants: &mut Vec<Grant>, secret: &str, now: Timestamp) -> Option<usize> {
+    grants.retain(|grant| now < grant.until);
+    let wanted = digest(secret.as_bytes());
+    let mut found = None;
+    for (at, grant) in grants.iter().enumerate() {
+        if is_same_digest(&grant.digest, &wanted) {
+            found = Some(at);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    fn user(name: &str) -> UserInfo {
+        UserInfo::new(name, [])
+    }
+
+    #[test]
+    fn code_begins_one_session_in_time() {
+        for (case, code, used_before, second, want) in [
+            ("1 valid", "code", false, 299, Ok(())),
+            ("2 expired", "code", false, 300, Err(ExchangeError::Unknown)),
+            ("3 used", "code", true, 10, Err(ExchangeError::Unknown)),
+            ("4 another", "cod", false, 10, Err(ExchangeError::Unknown)),
+            ("5 empty", "", false, 10, Err(ExchangeError::Unknown)),
+        ] {
+            let sessions = PageSessions::default();
+            assert_eq!(sessions.add_code("code", user("ann"), at(0)), at(300));
+            if used_before {
+                sessions.exchange("code", "first", at(1)).unwrap();
+            }
+            let got = sessions.exchange(code, "token", at(second));
+            assert_eq!(got.as_ref().map(|_| ()).map_err(|error| *error), want, "{case}");
+            if let Ok((name, until)) = got {
+                assert_eq!((name, until), (user("ann"), at(second + 12 * 3600)), "{case}");
+            }
+            assert_eq!(sessions.user_of("token", at(second)).is_some(), want.is_ok(), "{case}");
+        }
+    }
+
+    #[test]
+    fn session_ends_after_its_time() {
+        let sessions = PageSessions::default();
+        sessions.add_code("code", user("ann"), at(0));
+        sessions.exchange("code", "token", at(0)).unwrap();
+        for (second, token, want) in
+            [(0, "token", true), (0, "code", false), (43_199, "token", true), (43_200, "token", false)]
+        {
+            let found = sessions.user_of(token, at(second));
+            assert_eq!(found, want.then(|| user("ann")), "{token} {second}");
+        }
+    }
+
+    #[test]
+    fn wrong_codes_are_limited() {
+        let sessions = PageSessions::default();
+        sessions.add_code("code", user("ann"), at(0));
+        for _ in 0..MAX_ATTEMPTS {
+            assert_eq!(sessions.exchange("guess", "t", at(1)), Err(ExchangeError::Unknown));
+        }
+        for code in ["guess", "code"] {
+            assert_eq!(sessions.exchange(code, "t", at(60)), Err(ExchangeError::TooManyAttempts), "{code}");
+        }
+        assert!(sessions.exchange("code", "t", at(61)).is_ok(), "a minute later");
+    }
+
+    #[test]
+    fn number_of_codes_and_sessions_is_bounded() {
+        let sessions = PageSessions::default();
+        for number in 0..=MAX_CODES {
+            sessions.add_code(&format!("code {number}"), user("ann"), at(0));
+        }
+        assert_eq!(sessions.exchange("code 0", "t", at(1)), Err(ExchangeError::Unknown), "the oldest");
+        assert!(sessions.exchange("code 1", "t", at(1)).is_ok());
+        for number in 0..MAX_SESSIONS {
+            sessions.add_code("code", user("ann"), at(1));
+            sessions.exchange("code", &format!("token {number}"), at(1)).unwrap();
+        }
+        assert_eq!(sessions.user_of("t", at(2)), None, "the oldest");
+        assert!(sessions.user_of("token 0", at(2)).is_some());
+    }
+}

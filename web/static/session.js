@@ -1,0 +1,113 @@
+// The session of the page on a server that requires credentials. The page exchanges the one-time code of a link for a token, and keeps the
+// token in the session storage of this tab. app.js imports this module first: the code must leave the address before another module reads it.
+
+const EXCHANGE = '/orlop/sign-in';
+const KEY = 'orlop.session';
+/** The length and the characters of a code. */
+const CODE = /^[\w-]{43}$/;
+
+/** Returns the code in a URL fragment or a pasted link, or an empty text. Pure. */
+export function codeOf(text) {
+  const found = /(?:^|#)#?code=([\w-]+)$/.exec(text.trim())?.[1] || text.trim();
+  return CODE.test(found) ? found : '';
+}
+
+// A browser that blocks site data throws; the token then lives until the next reload.
+const stored = (use) => {
+  try {
+    return use(globalThis.sessionStorage);
+  } catch {
+    return undefined;
+  }
+};
+
+let token = stored((storage) => storage.getItem(KEY)) || '';
+const readers = new Set();
+
+/** `required`: the server rejects the page's requests until the user signs in. `problem`: why the last attempt failed. */
+export const session = {
+  required: false,
+  problem: '',
+  subscribe(fn) {
+    readers.add(fn);
+    return () => readers.delete(fn);
+  },
+  /** Signs in with a link, its code, or a token. */
+  async signIn(text) {
+    const code = codeOf(text);
+    put(code ? await exchange(code) : text.trim());
+  },
+};
+
+function tell(required, problem = '') {
+  if (session.required === required && session.problem === problem) return;
+  Object.assign(session, { required, problem });
+  for (const fn of [...readers]) fn();
+}
+
+function put(next) {
+  if (!next) return;
+  token = next;
+  stored((storage) => storage.setItem(KEY, token));
+  tell(false);
+}
+
+/** Returns the token of a code; without one, reports the problem. */
+async function exchange(code) {
+  const init = { method: 'POST', headers: { 'Content-Type': 'application/json', Accept: 'application/json' }, body: JSON.stringify({ code }), cache: 'no-store' };
+  try {
+    const answer = await fetch(EXCHANGE, init);
+    const value = await answer.json().catch(() => ({}));
+    if (answer.ok) return value.token;
+    tell(true, value.message || `${answer.status} ${answer.statusText}`);
+  } catch {
+    tell(true, 'The server does not respond.');
+  }
+  return '';
+}
+
+/** Whether a response means that the user has to sign in: 401, or 403 for the user of requests without credentials. */
+async function isRefusal(answer, used) {
+  if (answer.status === 401) return true;
+  if (answer.status !== 403 || used) return false;
+  const status = await answer.clone().json().catch(() => ({}));
+  return Boolean(status.message?.includes('"system:anonymous"'));
+}
+
+/** Sends a request with the token of the session. */
+export async function request(url, init = {}) {
+  if (signingIn) await signingIn;
+  const used = token;
+  const answer = await fetch(url, used ? { ...init, headers: { ...init.headers, Authorization: `Bearer ${used}` } } : init);
+  // A refused token that was replaced meanwhile is no reason to sign in again.
+  if (token === used && await isRefusal(answer, used)) {
+    token = '';
+    stored((storage) => storage.removeItem(KEY));
+    tell(true, session.problem || (used ? 'The session has ended, or the token is not valid.' : ''));
+  }
+  return answer;
+}
+
+/** Saves the response of a path as a file: a link cannot send a token. Returns false if the browser can follow the link itself. */
+export function save(path, name) {
+  if (!token) return false;
+  request(path).then((answer) => (answer.ok ? answer.blob() : Promise.reject(new Error(`${answer.status} ${answer.statusText}`)))).then((blob) => {
+    const url = URL.createObjectURL(blob);
+    Object.assign(document.createElement('a'), { href: url, download: name }).click();
+    URL.revokeObjectURL(url);
+  }).catch((error) => tell(session.required, error.message));
+  return true;
+}
+
+/** Removes the code of a link from the address and from the history, and signs in with it. */
+function begin() {
+  const hash = globalThis.location?.hash || '';
+  if (!hash.startsWith('#code=')) return null;
+  history.replaceState(null, '', location.pathname + location.search);
+  const code = codeOf(hash);
+  if (!code) tell(true, 'The link is not complete.');
+  return code ? exchange(code).then(put).finally(() => { signingIn = null; }) : null;
+}
+
+/** The exchange of the code in the address. Requests wait until it ends. */
+let signingIn = begin();
