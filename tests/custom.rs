@@ -277,7 +277,7 @@ async fn openapi_and_versions_follow_the_definition() {
     let resources = http.get("/apis/example.com/v1").await.expect(200);
     let names: Vec<&Value> =
         resources["resources"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
-    assert_eq!(names, ["widgets", "widgets/scale", "widgets/status"]);
+    assert_eq!(names, ["widgets", "widgets/status", "widgets/scale"]);
     let headers = [("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")];
     let all = http.send(Method::GET, "/apis", &headers, Vec::new()).await.expect(200);
     let names: Vec<&Value> =

@@ -78,6 +78,8 @@ pub struct Definition {
     scope: Scope,
     prefix: &'static str,
     list_kind: String,
+    /// `None` if the storage version is not served.
+    storage_version: Option<&'static str>,
     pub(crate) versions: Vec<Version>,
 }
 
@@ -121,6 +123,8 @@ impl Definition {
             };
             Version::of(version, names)
         });
+        let all = object.at(&["spec", "versions"]).and_then(Value::as_array)?;
+        let storage = all.iter().find(|version| version["storage"] == true && version["served"] == true);
         let made = Definition {
             name: object.name().to_owned(),
             uid: object.uid().to_owned(),
@@ -134,6 +138,7 @@ impl Definition {
             },
             prefix: intern(&prefix(group, plural)),
             list_kind: text("listKind").to_owned(),
+            storage_version: storage.and_then(|version| version["name"].as_str()).map(intern),
             versions: Some(versions.collect()).filter(|versions: &Vec<Version>| !versions.is_empty())?,
         };
         Some(made)
@@ -414,6 +419,10 @@ impl Kind for CustomKind {
 
     fn list_kind(&self) -> String {
         self.definition.list_kind.clone()
+    }
+
+    fn storage_version(&self) -> Option<&'static str> {
+        self.definition.storage_version
     }
 
     fn openapi_schema(&self) -> Option<Value> {

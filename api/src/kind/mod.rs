@@ -433,6 +433,10 @@ pub trait Kind: Send + Sync {
     fn list_kind(&self) -> String {
         format!("{}List", self.names().kind)
     }
+    /// The version in which the objects of a custom kind are stored, for discovery.
+    fn storage_version(&self) -> Option<&'static str> {
+        None
+    }
     /// The OpenAPI schema of a custom kind, copied from its definition.
     fn openapi_schema(&self) -> Option<Value> {
         None
