@@ -395,7 +395,7 @@ pub trait Kind: Send + Sync {
         Vec::new()
     }
     /// The deprecation message of this kind, for a `Warning` in every response.
-    fn deprecated(&self) -> Option<&'static str> {
+    fn deprecated(&self) -> Option<&str> {
         None
     }
 
