@@ -132,9 +132,19 @@ impl FieldErrors {
             if self.is_full() {
                 return;
             }
-            cause.field = path.child(&cause.field).to_string();
+            cause.field = match cause.field.as_str() {
+                // The part itself.
+                "<nil>" => path.to_string(),
+                field if field.starts_with('[') => format!("{path}{field}"),
+                field => path.child(field).to_string(),
+            };
             self.add(cause);
         }
+    }
+
+    /// Sorts the errors by field and message.
+    pub fn sort(&mut self) {
+        self.causes.sort_by_cached_key(|cause| format!("{}: {}", cause.field, cause.message));
     }
 
     /// Whether no more errors are added. Validation of a long list may stop here.
@@ -263,6 +273,19 @@ mod tests {
         assert_eq!(errors.len(), MOST);
         more.extend(errors);
         assert_eq!((more.len(), more.causes()[0].field.as_str()), (MOST, "b"));
+    }
+
+    #[test]
+    fn errors_of_a_part_are_below_its_path() {
+        let mut part = FieldErrors::new();
+        part.required(&Path::new("b").child("c"), "");
+        part.required(&Path::default(), "");
+        part.required(&Path::default().index(1), "");
+        part.sort();
+        let mut errors = FieldErrors::new();
+        errors.extend_below(&Path::new("a"), part);
+        let fields: Vec<&str> = errors.causes().iter().map(|cause| cause.field.as_str()).collect();
+        assert_eq!(fields, ["a", "a[1]", "a.b.c"]);
     }
 
     #[test]

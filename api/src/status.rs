@@ -131,6 +131,18 @@ impl ApiError {
         Self::new(405, "MethodNotAllowed", message).with(Details::default())
     }
 
+    /// 405: a custom kind does not support this verb.
+    pub fn verb_not_supported(names: &Names, verb: &str) -> Self {
+        let resource = qualified(names.plural, names.group);
+        let message = format!("{verb} is not supported on resources of kind {resource:?}");
+        let details = Details {
+            group: names.group.to_owned(),
+            kind: names.plural.to_owned(),
+            ..Details::default()
+        };
+        Self::new(405, "MethodNotAllowed", message).with(details)
+    }
+
     /// 406: the client accepts no supported format; `message` lists the supported ones.
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(406, "NotAcceptable", message)

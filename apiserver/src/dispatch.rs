@@ -22,6 +22,8 @@ pub(crate) enum PathTarget {
     UnknownGroup,
     /// A version, resource or path form that is not served: upstream answers with a Status.
     UnknownResource,
+    /// A subresource that a custom kind does not have: upstream looks for it in the object.
+    UnknownSubresource(Resource),
 }
 
 /// A served resource.
@@ -102,7 +104,9 @@ pub(crate) fn target(kinds: &Kinds, path: &str) -> PathTarget {
     if let Some(name) = rest.iter().find(|part| matches!(**part, "." | "..")) {
         return PathTarget::BadName((*name).to_owned());
     }
-    resource(kinds, group, version, rest).unwrap_or(PathTarget::UnknownResource)
+    // Upstream leaves unknown resources of custom groups to the handler of unknown paths.
+    let unknown = if is_given { PathTarget::UnknownResource } else { PathTarget::UnknownGroup };
+    resource(kinds, group, version, rest).unwrap_or(unknown)
 }
 
 /// Returns the kind at a path. Built-in kinds take precedence.
@@ -156,17 +160,19 @@ fn item(
     subresource: &str,
     watch_path: bool,
 ) -> Option<PathTarget> {
+    let is_known = subresource.is_empty() || has_subresource(&*kind, subresource);
     // Subresources have no old watch form.
-    if !subresource.is_empty() && (watch_path || !has_subresource(&*kind, subresource)) {
+    if !subresource.is_empty() && watch_path || !is_known && !kind.is_custom() {
         return None;
     }
-    Some(PathTarget::Resource(Resource {
+    let resource = Resource {
         kind,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         subresource: subresource.to_owned(),
         watch_path,
-    }))
+    };
+    Some(if is_known { PathTarget::Resource(resource) } else { PathTarget::UnknownSubresource(resource) })
 }
 
 fn has_subresource(kind: &dyn Kind, name: &str) -> bool {
@@ -191,6 +197,7 @@ mod tests {
             PathTarget::BadName(name) => format!("bad name {name}"),
             PathTarget::UnknownGroup => "unknown group".to_owned(),
             PathTarget::UnknownResource => "unknown resource".to_owned(),
+            PathTarget::UnknownSubresource(_) => "unknown subresource".to_owned(),
         }
     }
 

@@ -10,6 +10,7 @@ use orlop_api::registry::{
 };
 use orlop_api::validate::{FieldErrors, Path};
 use orlop_apimachinery::steps::Steps;
+use orlop_apimachinery::version::version_order;
 use orlop_openapi::StructType;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -78,6 +79,8 @@ pub struct Definition {
     scope: Scope,
     prefix: &'static str,
     list_kind: String,
+    /// `None` if the storage version is not served.
+    storage_version: Option<&'static str>,
     pub(crate) versions: Vec<Version>,
 }
 
@@ -119,8 +122,10 @@ impl Definition {
                 categories: list("categories"),
                 schema: intern(&format!("{}.{name}.{}", reversed.join("."), text("kind"))),
             };
-            Version::of(version, names)
+            Version::of(version, names, object)
         });
+        let all = object.at(&["spec", "versions"]).and_then(Value::as_array)?;
+        let storage = all.iter().find(|version| version["storage"] == true && version["served"] == true);
         let made = Definition {
             name: object.name().to_owned(),
             uid: object.uid().to_owned(),
@@ -134,6 +139,7 @@ impl Definition {
             },
             prefix: intern(&prefix(group, plural)),
             list_kind: text("listKind").to_owned(),
+            storage_version: storage.and_then(|version| version["name"].as_str()).map(intern),
             versions: Some(versions.collect()).filter(|versions: &Vec<Version>| !versions.is_empty())?,
         };
         Some(made)
@@ -167,7 +173,7 @@ impl Definition {
 }
 
 impl Version {
-    fn of(version: &Value, names: Names) -> Self {
+    fn of(version: &Value, names: Names, definition: &Object) -> Self {
         let raw = &version["schema"]["openAPIV3Schema"];
         let scale = &version["subresources"]["scale"];
         let path = |name: &str| simple_path(scale[name].as_str().unwrap_or_default());
@@ -192,10 +198,7 @@ impl Version {
             selectable_paths: selectable.into_iter().map(|(_, path)| path).collect(),
             deprecation: (version["deprecated"] == true).then(|| {
                 let own = version["deprecationWarning"].as_str();
-                own.map_or_else(
-                    || format!("{} {} is deprecated", names.api_version(), names.kind),
-                    str::to_owned,
-                )
+                own.map_or_else(|| default_deprecation(&names, definition), str::to_owned)
             }),
             raw: raw.to_string().into_bytes().into(),
             names,
@@ -208,6 +211,21 @@ impl Version {
             let ty = schema.root_type(self.names.schema);
             (schema, ty)
         })
+    }
+}
+
+/// The warning of a deprecated version without one of its own: it names the newest later version that is not deprecated.
+fn default_deprecation(names: &Names, definition: &Object) -> String {
+    let warning = format!("{} {} is deprecated", names.api_version(), names.kind);
+    let versions = definition.at(&["spec", "versions"]).and_then(Value::as_array).into_iter().flatten();
+    let usable = versions.filter(|version| version["served"] == true && version["deprecated"] != true);
+    let later = usable
+        .filter_map(|version| version["name"].as_str())
+        .filter(|name| version_order(name, names.version).is_lt())
+        .min_by(|a, b| version_order(a, b));
+    match later {
+        Some(version) => format!("{warning}; use {}/{version} {}", names.group, names.kind),
+        None => warning,
     }
 }
 
@@ -264,7 +282,7 @@ impl CustomKind {
         Value::Object(map)
     }
 
-    fn judge(&self, object: &Object, old: Option<&Object>, errors: &mut FieldErrors) {
+    fn judge(&self, part: JudgedPart, object: &Object, old: Option<&Object>, errors: &mut FieldErrors) {
         let value = self.whole(object);
         let old = old.map(|old| self.whole(old));
         let before = errors.len();
@@ -272,7 +290,23 @@ impl CustomKind {
         if !default::fits(self.schema(), &value) {
             return errors.invalid_unshown(&root, "the object and its defaults are too large");
         }
-        validate::validate(self.schema(), &root, &value, old.as_ref(), errors);
+        if part == JudgedPart::All {
+            validate::validate(self.schema(), &root, &value, old.as_ref(), errors);
+        } else if let (Some(schema), Some(status)) =
+            (self.schema().properties.get("status"), value.get("status"))
+        {
+            // The messages contain the place within the status.
+            let mut found = FieldErrors::new();
+            let old = old.as_ref().and_then(|old| old.get("status"));
+            validate::validate(schema, &root, status, old, &mut found);
+            errors.extend_below(&Path::new("status"), found);
+        }
+        if let Some(scale) = &self.version().scale {
+            if part == JudgedPart::All {
+                check_replicas(&scale.spec_replicas, object, errors);
+            }
+            check_replicas(&scale.status_replicas, object, errors);
+        }
         if !self.schema().rules_inside {
             return;
         }
@@ -282,6 +316,31 @@ impl CustomKind {
             return errors.invalid(&root, Value::Null, why);
         }
         rules::judge(self.schema(), &value, old.as_ref(), errors);
+    }
+}
+
+/// The part of an object that a write validates against the schema.
+#[derive(Clone, Copy, PartialEq)]
+enum JudgedPart {
+    All,
+    Status,
+}
+
+/// Checks a number of replicas, at a path that a definition names.
+fn check_replicas(path: &[String], object: &Object, errors: &mut FieldErrors) {
+    let steps: Vec<&str> = path.iter().map(String::as_str).collect();
+    let Some(value) = object.at(&steps).filter(|value| !value.is_null()) else { return };
+    let shown_path = Path::new(&format!(".{}", steps.join(".")));
+    match value.as_i64() {
+        Some(replicas) if replicas < 0 => {
+            errors.invalid(&shown_path, replicas, "should be a non-negative integer");
+        }
+        Some(replicas) if replicas > i64::from(i32::MAX) => {
+            let why = format!("should be less than or equal to {}", i32::MAX);
+            errors.invalid(&shown_path, replicas, &why);
+        }
+        // The schema checks the type.
+        Some(_) | None => {}
     }
 }
 
@@ -355,19 +414,19 @@ impl Kind for CustomKind {
     }
 
     fn validate_create(&self, object: &Object, errors: &mut FieldErrors) {
-        self.judge(object, None, errors);
+        self.judge(JudgedPart::All, object, None, errors);
     }
 
     fn validate_update(&self, object: &Object, old: &Object, errors: &mut FieldErrors) {
-        self.judge(object, Some(old), errors);
+        self.judge(JudgedPart::All, object, Some(old), errors);
     }
 
     fn validate_status(&self, object: &Object, old: &Object, errors: &mut FieldErrors) {
-        self.judge(object, Some(old), errors);
+        self.judge(JudgedPart::Status, object, Some(old), errors);
     }
 
-    fn warnings(&self, _object: &Object, _old: Option<&Object>) -> Vec<String> {
-        self.version().deprecation.iter().cloned().collect()
+    fn deprecated(&self) -> Option<&str> {
+        self.version().deprecation.as_deref()
     }
 
     fn selectable(&self) -> &[&'static str] {
@@ -414,6 +473,10 @@ impl Kind for CustomKind {
 
     fn list_kind(&self) -> String {
         self.definition.list_kind.clone()
+    }
+
+    fn storage_version(&self) -> Option<&'static str> {
+        self.definition.storage_version
     }
 
     fn openapi_schema(&self) -> Option<Value> {

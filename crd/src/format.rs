@@ -11,6 +11,10 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use regex::Regex;
 
+/// Upstream's message about names of kinds and versions.
+pub(crate) const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+    alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+    validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 /// Whether a string matches a format.
 pub(crate) fn fits(format: &str, text: &str) -> bool {
     match format {
@@ -30,6 +34,44 @@ pub(crate) fn fits(format: &str, text: &str) -> bool {
         "k8s-short-name" => text.len() <= 63 && matches(&LABEL, text),
         "k8s-long-name" => text.len() <= 253 && matches(&SUBDOMAIN, text),
         _ => true,
+    }
+}
+
+/// Whether upstream knows a format for values of a type.
+pub(crate) fn is_recognized(ty: &str, format: &str) -> bool {
+    const OF_TEXTS: [&str; 26] = [
+        "bsonobjectid",
+        "uri",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "cidr",
+        "mac",
+        "uuid",
+        "uuid3",
+        "uuid4",
+        "uuid5",
+        "isbn",
+        "isbn10",
+        "isbn13",
+        "creditcard",
+        "ssn",
+        "hexcolor",
+        "rgbcolor",
+        "byte",
+        "password",
+        "date",
+        "duration",
+        "datetime",
+        "k8sshortname",
+        "k8slongname",
+    ];
+    match ty {
+        "" | "string" => OF_TEXTS.contains(&format.replace('-', "").as_str()),
+        "integer" => matches!(format, "int32" | "int64"),
+        "number" => matches!(format, "float" | "double"),
+        _ => false,
     }
 }
 
@@ -67,6 +109,16 @@ fn is_uuid(format: &str, text: &str) -> bool {
             &found[1] == version && matches!(found[2].to_ascii_lowercase().as_str(), "8" | "9" | "a" | "b")
         }
     }
+}
+
+/// Whether a text is a DNS label as in RFC 1035.
+pub(crate) fn is_label_1035(text: &str) -> bool {
+    let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    let bytes = text.as_bytes();
+    bytes.len() <= 63
+        && bytes.first().is_some_and(u8::is_ascii_lowercase)
+        && bytes.last().is_some_and(|last| last.is_ascii_lowercase() || last.is_ascii_digit())
+        && bytes.iter().all(|c| inner(*c))
 }
 
 /// `10.0.0.0/8`
@@ -117,5 +169,16 @@ mod tests {
             assert!(!fits(format, bad), "{format} {bad}");
         }
         assert!(fits("whatever", "x"));
+        for (ty, format, want) in [
+            ("string", "date-time", true),
+            ("string", "k8s-short-name", true),
+            ("", "uuid", true),
+            ("string", "int32", false),
+            ("integer", "int64", true),
+            ("object", "date", false),
+            ("string", "odd", false),
+        ] {
+            assert_eq!(is_recognized(ty, format), want, "{ty} {format}");
+        }
     }
 }

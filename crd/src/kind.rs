@@ -59,6 +59,10 @@ impl Kind for CustomResourceDefinition {
         definition::validate_status(object, old, errors);
     }
 
+    fn warnings(&self, object: &Object, old: Option<&Object>) -> Vec<String> {
+        definition::warnings(object, old)
+    }
+
     fn deletion_finalizer(&self) -> Option<&'static str> {
         Some(definition::FINALIZER)
     }

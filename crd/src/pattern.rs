@@ -30,7 +30,36 @@ pub(crate) fn compile(pattern: &str) -> Result<Pattern, String> {
         return Err(format!("invalid repeat count: more than {MAX_REPEAT}"));
     }
     let regex = regex::RegexBuilder::new(pattern).size_limit(MAX_SIZE).build();
-    Ok(Pattern { regex: regex.map_err(|error| error.to_string())?, positions: size.positions })
+    let regex = regex.map_err(|error| go_error(pattern, &error.to_string()))?;
+    Ok(Pattern { regex, positions: size.positions })
+}
+
+/// The error of a pattern in the words of Go, for the frequent mistakes.
+fn go_error(pattern: &str, error: &str) -> String {
+    let from = |start: &str| pattern.find(start).map_or(pattern, |at| &pattern[at..]);
+    let why = if error.contains("unclosed group") {
+        format!("missing closing ): `{pattern}`")
+    } else if error.contains("unopened group") {
+        format!("unexpected ): `{pattern}`")
+    } else if error.contains("unclosed character class") {
+        format!("missing closing ]: `{}`", from("["))
+    } else if error.contains("look-around") {
+        let kinds = ["(?=", "(?!", "(?<=", "(?<!"];
+        let found = kinds.into_iter().find(|kind| pattern.contains(kind)).unwrap_or("(?");
+        format!("invalid or unsupported Perl syntax: `{}`", found.get(..3).unwrap_or(found))
+    } else if let Some(sign) = repetition_without_operand(pattern, error) {
+        format!("missing argument to repetition operator: `{sign}`")
+    } else {
+        return error.to_owned();
+    };
+    format!("error parsing regexp: {why}")
+}
+
+fn repetition_without_operand(pattern: &str, error: &str) -> Option<char> {
+    if !error.contains("repetition operator missing expression") {
+        return None;
+    }
+    pattern.chars().find(|c| matches!(c, '*' | '+' | '?'))
 }
 
 /// Returns the number of positions of a pattern without compiling it.
@@ -216,7 +245,10 @@ mod tests {
     fn oversized_patterns_do_not_compile() {
         assert!(compile("^[a-z]{1,1000}$").is_ok());
         for (pattern, why) in [
-            ("(".to_owned(), "unclosed group"),
+            ("(".to_owned(), "error parsing regexp: missing closing ): `(`"),
+            ("[a".to_owned(), "error parsing regexp: missing closing ]: `[a`"),
+            ("*a".to_owned(), "error parsing regexp: missing argument to repetition operator: `*`"),
+            ("a(?!b)".to_owned(), "error parsing regexp: invalid or unsupported Perl syntax: `(?!`"),
             (r"\w".repeat(MAX_LENGTH), "longer than"),
             ("a{1001}".to_owned(), "repeat count"),
             (r"\w{1000}".to_owned(), "size limit"),

@@ -1,10 +1,39 @@
 //! Documents of the non-resource endpoints: health, metrics, version, the documents themselves, snapshots.
 
-use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::responses::MEDIA;
 
 /// The documents, by their path in the index.
 pub(crate) fn documents() -> [(&'static str, Value); 2] {
     [("orlop", document(orlop())), ("version", document(version()))]
+}
+
+/// The documents of discovery: the versions of the core group, the list of groups, and each group.
+pub(crate) fn discovery(groups: &BTreeSet<&str>) -> Vec<(String, Value)> {
+    let one = |path: String, id: &str, tag: &str, description: &str| {
+        let content: Map<String, Value> =
+            MEDIA.iter().map(|media| ((*media).to_owned(), json!({"schema": {"type": "object"}}))).collect();
+        let responses = json!({
+            "200": {"description": "The document.", "content": content},
+            "406": {"description": "The server cannot produce any of the accepted media types.", "content": content},
+        });
+        let item = get(id, tag, description, &json!([]), &responses);
+        (path.clone(), document(json!({format!("/{path}/"): item})))
+    };
+    let mut documents = vec![
+        one("api".to_owned(), "getCoreAPIVersions", "core", "The versions of the core group."),
+        one("apis".to_owned(), "getAPIVersions", "apis", "The groups and their versions."),
+    ];
+    for group in groups {
+        let tag = group.split('.').next().unwrap_or(group);
+        let (first, rest) = tag.split_at_checked(1).unwrap_or_default();
+        let id = format!("get{}{rest}APIGroup", first.to_uppercase());
+        documents.push(one(format!("apis/{group}"), &id, tag, "The versions of the group."));
+    }
+    documents
 }
 
 fn document(paths: Value) -> Value {

@@ -4,28 +4,89 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::resource::{ResourceDoc, gvk};
+use crate::resource::{GVK, ResourceDoc, gvk};
 use crate::shape::{Field, ListType, Scalar, Shape, Strategic, TypeId};
 use crate::types;
 
 pub(crate) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 pub(crate) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+pub(crate) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 pub(crate) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
+/// Where upstream's descriptions refer to.
+pub(crate) const CONVENTIONS: &str =
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
+pub(crate) const ABOUT_API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an \
+    object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized \
+    values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+pub(crate) const ABOUT_KIND: &str = "Kind is a string value representing the REST resource this object represents. \
+    Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More \
+    info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const ABOUT_EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object. \
+    Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More \
+    info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const ABOUT_EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. Servers may infer this \
+    from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: \
+    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const ABOUT_METADATA: &str = "Standard object's metadata. More info: \
+    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
 /// The schema of a custom kind with the fields that every object has; `reference` creates a reference to
-/// another schema.
-pub(crate) fn own_schema(resource: &ResourceDoc, reference: impl Fn(&str) -> Value) -> Option<Value> {
+/// another schema, with a description.
+pub(crate) fn own_schema(resource: &ResourceDoc, reference: impl Fn(&str, &str) -> Value) -> Option<Value> {
     let mut schema = resource.own_schema.as_ref()?.read()?;
+    if schema.is_object() {
+        add_implicit(&mut schema, &reference);
+        add_object_fields(&mut schema, &reference, ABOUT_API_VERSION, ABOUT_KIND);
+    } else {
+        // With any property, kubectl would reject all other fields.
+        schema = json!({"type": "object"});
+    }
+    schema[GVK] = json!([resource.gvk()]);
+    Some(schema)
+}
+
+/// Adds the properties that a schema declares by an extension: those of embedded objects, and the types of
+/// integers or strings.
+fn add_implicit(schema: &mut Value, reference: &impl Fn(&str, &str) -> Value) {
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(|property| add_implicit(property, reference));
+    }
+    for name in ["items", "additionalProperties"] {
+        if let Some(inner) = schema.get_mut(name).filter(|inner| inner.is_object()) {
+            add_implicit(inner, reference);
+        }
+    }
+    if schema["x-kubernetes-int-or-string"] == true && schema["anyOf"].is_null() && schema["allOf"].is_null()
+    {
+        schema["anyOf"] = json!([{"type": "integer"}, {"type": "string"}]);
+    }
+    if schema["x-kubernetes-embedded-resource"] == true {
+        add_object_fields(schema, reference, ABOUT_EMBEDDED_API_VERSION, ABOUT_EMBEDDED_KIND);
+        let mut required = schema["required"].as_array().cloned().unwrap_or_default();
+        for name in ["kind", "apiVersion"] {
+            if !required.iter().any(|known| known == name) {
+                required.push(name.into());
+            }
+        }
+        schema["required"] = required.into();
+    }
+}
+
+fn add_object_fields(
+    schema: &mut Value,
+    reference: &impl Fn(&str, &str) -> Value,
+    about_api_version: &str,
+    about_kind: &str,
+) {
     if !schema["properties"].is_object() {
         schema["properties"] = json!({});
     }
-    let text = |description: &str| json!({"type": "string", "description": description});
-    schema["properties"]["apiVersion"] = text("The group and version of this representation.");
-    schema["properties"]["kind"] = text("The kind of this object.");
-    schema["properties"]["metadata"] = reference(OBJECT_META);
-    schema["x-kubernetes-group-version-kind"] = json!([resource.gvk()]);
-    Some(schema)
+    let properties = &mut schema["properties"];
+    properties["apiVersion"] = json!({"type": "string", "description": about_api_version});
+    properties["kind"] = json!({"type": "string", "description": about_kind});
+    properties["metadata"] = reference(OBJECT_META, ABOUT_METADATA);
 }
 
 /// The kinds of the schemas, by schema name: `[{"group": ..., "version": ..., "kind": ...}]`.

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::facts::{document_default, values};
 use crate::resource::{GVK, ResourceDoc};
 use crate::schemas::{
     LIST_META, NAMED_SCALARS, kinds_of_schemas, merge_extensions, own_schema, reachable, scalar_schema,
@@ -48,7 +49,11 @@ fn definitions(resources: &[ResourceDoc]) -> Map<String, Value> {
         }
     }
     for resource in resources {
-        if let Some(mut schema) = own_schema(resource, reference) {
+        if let Some(mut schema) = own_schema(resource, |name, _| reference(name)) {
+            if schema["x-kubernetes-preserve-unknown-fields"] == true {
+                // Clients that read this document would reject fields that a declared property does not list.
+                schema = json!({"type": "object"});
+            }
             only_v2(&mut schema);
             definitions.insert(resource.schema.to_owned(), schema);
         }
@@ -119,7 +124,7 @@ fn structure(ty: &'static StructType) -> Value {
     let mut schema = typed("object", None, &ty.description);
     let fields = ty.order.iter().filter_map(|name| ty.field(name));
     let properties: Map<String, Value> =
-        fields.clone().map(|field| (field.name.clone(), property(field))).collect();
+        fields.clone().map(|field| (field.name.clone(), property(ty, field))).collect();
     let required: Vec<&str> =
         fields.filter(|field| field.required).map(|field| field.name.as_str()).collect();
     if !properties.is_empty() {
@@ -134,8 +139,14 @@ fn structure(ty: &'static StructType) -> Value {
     schema
 }
 
-fn property(field: &'static Field) -> Value {
+fn property(ty: &'static StructType, field: &'static Field) -> Value {
     let mut schema = shape(&field.shape);
+    if let Some(default) = document_default(ty, field) {
+        schema["default"] = default;
+    }
+    if let Some(values) = values(ty, field).filter(|values| !values.allowed.is_empty()) {
+        innermost(&mut schema)["enum"] = json!(values.allowed);
+    }
     if !field.description.is_empty() {
         schema["description"] = field.description.as_str().into();
     }
@@ -143,6 +154,12 @@ fn property(field: &'static Field) -> Value {
         schema[name] = value;
     }
     schema
+}
+
+/// The schema of the innermost values of a list or a map.
+fn innermost(schema: &mut Value) -> &mut Value {
+    let name = if schema["items"].is_object() { "items" } else { "additionalProperties" };
+    if schema[name].is_object() { innermost(&mut schema[name]) } else { schema }
 }
 
 fn shape(shape: &'static Shape) -> Value {

@@ -16,10 +16,11 @@ use utoipa::openapi::schema::{
 use utoipa::openapi::{InfoBuilder, Ref, RefOr, Schema};
 
 use crate::extensions::extensions;
+use crate::facts::{document_default, values};
 use crate::resource::{GVK, ResourceDoc};
 use crate::schemas::{
-    LIST_META, NAMED_SCALARS, kinds_of_schemas, merge_extensions, own_schema, reachable, scalar_schema,
-    type_and_format,
+    ABOUT_API_VERSION, ABOUT_KIND, CONVENTIONS, LIST_META, NAMED_SCALARS, PATCH, kinds_of_schemas,
+    merge_extensions, own_schema, reachable, scalar_schema, type_and_format,
 };
 use crate::shape::{Field, Scalar, Shape, StructType};
 use crate::{operations, responses, types};
@@ -50,7 +51,7 @@ fn write(resources: &[&ResourceDoc]) -> serde_json::Result<Vec<u8>> {
         schemas.insert(name, text(&serde_json::to_value(list(resource, kinds))?)?);
     }
     for resource in resources {
-        let reference = |name: &str| json!({"allOf": [{"$ref": format!("#/components/schemas/{name}")}]});
+        let reference = |name: &str, about: &str| json!({"description": about, "allOf": [{"$ref": format!("#/components/schemas/{name}")}]});
         if let Some(schema) = own_schema(resource, reference) {
             schemas.insert(resource.schema.to_owned(), text(&schema)?);
         }
@@ -83,8 +84,10 @@ fn insert_all(parts: &mut Parts, members: &Value) -> serde_json::Result<()> {
 fn components(resources: &[&ResourceDoc]) -> ComponentsBuilder {
     let kinds = kinds_of_schemas(resources.iter().copied());
     let kinds_of = |name: &str| kinds.get(name).map(|kinds| (GVK, json!(kinds)));
-    let mut components = responses::components(ComponentsBuilder::new());
-    for name in reachable(resources.iter().copied()) {
+    let names = reachable(resources.iter().copied());
+    let components = responses::components(ComponentsBuilder::new());
+    let mut components = add_free_forms(components, names.contains(JSON_SCHEMA));
+    for name in names {
         if let Some(id) = types().named(name) {
             components = components.schema(name, structure(types().get(id), kinds_of(name)));
         }
@@ -103,7 +106,7 @@ fn structure(ty: &'static StructType, kinds: Option<(&str, Value)>) -> Schema {
         .description(some_text(&ty.description));
     for name in &ty.order {
         if let Some(field) = ty.field(name) {
-            object = object.property(name, property(field));
+            object = object.property(name, property(ty, field));
             if field.required {
                 object = object.required(name);
             }
@@ -115,21 +118,35 @@ fn structure(ty: &'static StructType, kinds: Option<(&str, Value)>) -> Schema {
 
 /// The list kind of a resource.
 fn list(resource: &ResourceDoc, kinds: Option<(&str, Value)>) -> Schema {
+    let is_custom = resource.own_schema.is_some();
     let text = |description: &str| {
         let text = ObjectBuilder::new().schema_type(SchemaType::new(Type::String));
         text.description(Some(description)).build()
     };
-    let items = ArrayBuilder::new()
-        .items(Ref::from_schema_name(resource.schema))
-        .description(Some(format!("The objects of kind {}.", resource.kind)));
+    let (kind, plural) = (resource.kind, resource.plural);
+    let [about, about_items, about_metadata] = match is_custom {
+        true => [
+            format!("{kind}List is a list of {kind}"),
+            format!("List of {plural}. More info: {CONVENTIONS}"),
+            format!("Standard list metadata. More info: {CONVENTIONS}#types-kinds"),
+        ],
+        false => [
+            format!("{kind}List is a list of objects of kind {kind}."),
+            format!("The objects of kind {kind}."),
+            "Metadata of the list: the revision it was read at and how to read on.".to_owned(),
+        ],
+    };
+    let items =
+        ArrayBuilder::new().items(Ref::from_schema_name(resource.schema)).description(Some(about_items));
     let metadata = AllOfBuilder::new()
         .item(Ref::from_schema_name(LIST_META))
-        .description(Some("Metadata of the list: the revision it was read at and how to read on."));
+        .description(Some(about_metadata))
+        .default((!is_custom).then(|| json!({})));
     let list = ObjectBuilder::new()
         .schema_type(SchemaType::new(Type::Object))
-        .description(Some(format!("{}List is a list of objects of kind {0}.", resource.kind)))
-        .property("apiVersion", text("The group and version of this representation."))
-        .property("kind", text("The kind of this list."))
+        .description(Some(about))
+        .property("apiVersion", text(ABOUT_API_VERSION))
+        .property("kind", text(ABOUT_KIND))
         .property("metadata", Schema::AllOf(metadata.build()))
         .property("items", items.build())
         .required("items");
@@ -173,49 +190,121 @@ fn plain_scalar(scalar: Scalar) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(SchemaType::new(kind)).format(format)
 }
 
-/// A field, with its description and merge extensions.
-fn property(field: &'static Field) -> RefOr<Schema> {
+/// A field, with its description, its default, its allowed values and merge extensions.
+fn property(ty: &'static StructType, field: &'static Field) -> RefOr<Schema> {
     let description = some_text(&field.description);
     let extensions = extensions(merge_extensions(field));
-    match shape(&field.shape) {
+    let default = document_default(ty, field);
+    let inner = Inner {
+        allowed: values(ty, field).map_or(&[][..], |values| values.allowed.as_slice()),
+        free_form: free_form(&ty.name, &field.name),
+    };
+    match shape(&field.shape, inner) {
         RefOr::Ref(reference) => {
             let all_of = AllOfBuilder::new().item(reference).description(description).extensions(extensions);
-            RefOr::T(Schema::AllOf(all_of.build()))
+            RefOr::T(Schema::AllOf(all_of.default(default).build()))
         }
         RefOr::T(Schema::Array(mut array)) => {
             array.description = description;
             array.extensions = extensions;
+            array.default = default;
             RefOr::T(Schema::Array(array))
         }
         RefOr::T(Schema::Object(mut object)) => {
             object.description = description;
             object.extensions = extensions;
+            object.default = default;
             RefOr::T(Schema::Object(object))
         }
         RefOr::T(other) => RefOr::T(other),
     }
 }
 
-fn shape(shape: &'static Shape) -> RefOr<Schema> {
+/// The properties of a field that belong to its innermost values.
+#[derive(Clone, Copy)]
+struct Inner {
+    /// The allowed values of the scalars.
+    allowed: &'static [String],
+    /// The schema of values that are not structs.
+    free_form: &'static str,
+}
+
+const FIELDS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1";
+const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
+const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
+const JSON_SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+
+/// Schemas below [`JSON_SCHEMA`] that allow any value.
+const JSON_SCHEMA_PARTS: [&str; 4] = [
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
+];
+
+/// The name of the schema of a field's values, if those have a free form.
+fn free_form(ty: &str, field: &str) -> &'static str {
+    let [json, or_array, or_bool, or_string_array] = JSON_SCHEMA_PARTS;
+    match (ty, field) {
+        (JSON_SCHEMA, "items") => or_array,
+        (JSON_SCHEMA, "additionalItems" | "additionalProperties") => or_bool,
+        (JSON_SCHEMA, "dependencies") => or_string_array,
+        (JSON_SCHEMA, _) => json,
+        (_, "fieldsV1") => FIELDS,
+        (_, _) => RAW_EXTENSION,
+    }
+}
+
+/// Adds the schemas with a free form, and that of watch events.
+fn add_free_forms(components: ComponentsBuilder, has_json_schemas: bool) -> ComponentsBuilder {
+    let object = |description: &str| {
+        let object = ObjectBuilder::new().schema_type(SchemaType::new(Type::Object));
+        object.description(Some(description)).build()
+    };
+    let text = ObjectBuilder::new().schema_type(SchemaType::new(Type::String)).default(Some(json!("")));
+    let any = AllOfBuilder::new().item(Ref::from_schema_name(RAW_EXTENSION));
+    let event = ObjectBuilder::new()
+        .schema_type(SchemaType::new(Type::Object))
+        .description(Some("An event of a watch."))
+        .property("object", Schema::AllOf(any.build()))
+        .property("type", text.build())
+        .required("type")
+        .required("object");
+    let mut components = components
+        .schema(FIELDS, object("A set of fields: a JSON object whose keys are the fields."))
+        .schema(PATCH, object("A patch, in the format of its media type."))
+        .schema(RAW_EXTENSION, object("An object of any kind."))
+        .schema(WATCH_EVENT, event.build());
+    for name in JSON_SCHEMA_PARTS.into_iter().filter(|_| has_json_schemas) {
+        components = components.schema(name, Object::with_type(SchemaType::AnyValue));
+    }
+    components
+}
+
+/// The schema of a field, a list item or a map value.
+fn shape(shape: &'static Shape, inner: Inner) -> RefOr<Schema> {
     match shape {
         Shape::Struct(id) => RefOr::Ref(Ref::from_schema_name(types().get(*id).name.as_str())),
-        Shape::List(inner) => RefOr::T(Schema::Array(ArrayBuilder::new().items(self::shape(inner)).build())),
-        Shape::Map(inner) => {
+        Shape::List(item) => {
+            RefOr::T(Schema::Array(ArrayBuilder::new().items(self::shape(item, inner)).build()))
+        }
+        Shape::Map(value) => {
             let map = ObjectBuilder::new().schema_type(SchemaType::new(Type::Object));
-            let values: AdditionalProperties<Schema> = AdditionalProperties::RefOr(self::shape(inner));
+            let values: AdditionalProperties<Schema> = AdditionalProperties::RefOr(self::shape(value, inner));
             RefOr::T(Schema::Object(map.additional_properties(Some(values)).build()))
         }
         Shape::Scalar(scalar) => match scalar_schema(*scalar) {
             Some(name) => RefOr::Ref(Ref::from_schema_name(name)),
-            None => RefOr::T(Schema::Object(plain_scalar(*scalar).build())),
+            None => {
+                let allowed = inner.allowed.iter().map(String::as_str);
+                let allowed = (!inner.allowed.is_empty()).then_some(allowed);
+                RefOr::T(Schema::Object(plain_scalar(*scalar).enum_values(allowed).build()))
+            }
         },
-        Shape::Either(_) | Shape::Inline(_) | Shape::Deduced => {
+        Shape::Inline(_) | Shape::Deduced => {
             RefOr::T(Schema::Object(Object::with_type(SchemaType::AnyValue)))
         }
-        Shape::Json => {
-            let object = ObjectBuilder::new().schema_type(SchemaType::new(Type::Object));
-            RefOr::T(Schema::Object(object.build()))
-        }
+        Shape::Either(_) | Shape::Json => RefOr::Ref(Ref::from_schema_name(inner.free_form)),
     }
 }
 

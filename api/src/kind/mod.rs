@@ -395,7 +395,7 @@ pub trait Kind: Send + Sync {
         Vec::new()
     }
     /// The deprecation message of this kind, for a `Warning` in every response.
-    fn deprecated(&self) -> Option<&'static str> {
+    fn deprecated(&self) -> Option<&str> {
         None
     }
 
@@ -432,6 +432,10 @@ pub trait Kind: Send + Sync {
     /// The kind of a list of its objects, such as `PodList`.
     fn list_kind(&self) -> String {
         format!("{}List", self.names().kind)
+    }
+    /// The version in which the objects of a custom kind are stored, for discovery.
+    fn storage_version(&self) -> Option<&'static str> {
+        None
     }
     /// The OpenAPI schema of a custom kind, copied from its definition.
     fn openapi_schema(&self) -> Option<Value> {

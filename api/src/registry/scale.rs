@@ -63,16 +63,24 @@ impl Kind for Scale {
 /// # Errors
 /// If the object does not contain the desired number of replicas, or its selector cannot be parsed.
 pub fn of(object: &Object, paths: &ScalePaths<'_>) -> Result<Object, String> {
-    let mut scale = Object::default();
-    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-        if let Some(value) = object.at(&["metadata", field]) {
-            scale.set(&["metadata", field], value.clone());
-        }
-    }
     let Some(replicas) = object.at(&paths.replicas).and_then(Value::as_i64) else {
         let path = paths.replicas.join(".");
         return Err(format!("the spec replicas field \".{path}\" does not exist"));
     };
+    with_replicas(object, paths, replicas)
+}
+
+/// Like [`of`], for a write: an object without a number of replicas has none.
+///
+/// # Errors
+/// If the selector cannot be parsed.
+pub fn to_change(object: &Object, paths: &ScalePaths<'_>) -> Result<Object, String> {
+    let replicas = object.at(&paths.replicas).and_then(Value::as_i64).unwrap_or_default();
+    with_replicas(object, paths, replicas)
+}
+
+fn with_replicas(object: &Object, paths: &ScalePaths<'_>, replicas: i64) -> Result<Object, String> {
+    let mut scale = metadata_of(object);
     let there = object.at(&paths.status_replicas).and_then(Value::as_i64).unwrap_or_default();
     // Zero replicas are omitted, like every zero value.
     let spec = if replicas == 0 { json!({}) } else { json!({ "replicas": replicas }) };
@@ -85,6 +93,16 @@ pub fn of(object: &Object, paths: &ScalePaths<'_>) -> Result<Object, String> {
     scale.set(&["spec"], spec);
     scale.set(&["status"], Value::Object(status));
     Ok(scale)
+}
+
+fn metadata_of(object: &Object) -> Object {
+    let mut scale = Object::default();
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object.at(&["metadata", field]) {
+            scale.set(&["metadata", field], value.clone());
+        }
+    }
+    scale
 }
 
 fn selector(object: &Object, of: &ScaleSelector<'_>) -> Result<String, String> {

@@ -123,6 +123,15 @@ struct List {
 }
 
 impl List {
+    fn metadata(&self) -> Map<String, Value> {
+        let mut metadata = self.listed.metadata();
+        // Upstream's lists of custom resources always have the token.
+        if self.kind.is_custom() && matches!(self.form, ListForm::Objects) {
+            metadata.entry("continue").or_insert_with(|| "".into());
+        }
+        metadata
+    }
+
     /// The kind and the API version of the list.
     fn names(&self) -> (String, String) {
         match &self.form {
@@ -185,7 +194,7 @@ impl List {
             return table.head(self.listed.metadata());
         }
         let (kind, api_version) = self.names();
-        let metadata = Value::Object(self.listed.metadata());
+        let metadata = Value::Object(self.metadata());
         let mut head = Vec::with_capacity(PIECE);
         // Writing into memory cannot fail.
         let _ = write!(
@@ -225,7 +234,7 @@ impl List {
     /// The response in YAML or protobuf.
     fn into_whole(self, wanted: RequestedEncoding) -> Result<Response, ApiError> {
         let (kind, api_version) = self.names();
-        let (records, metadata) = (&self.listed.records, self.listed.metadata());
+        let (records, metadata) = (&self.listed.records, self.metadata());
         records.iter().try_for_each(|record| stored::readable(record))?;
         // All are readable.
         let objects = records.iter().filter_map(|record| stored::decode_as(&*self.kind, record).ok());

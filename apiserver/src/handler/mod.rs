@@ -92,7 +92,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         Ok(None) => return answer::text(404, "404 page not found\n"),
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), pretty),
     };
-    let deprecated = resource.kind.deprecated();
+    let deprecated = resource.kind.deprecated().map(str::to_owned);
     let is_custom = resource.kind.is_custom();
     let labels = labels(&server.metrics, verb, &resource, &query);
     let open_watch = (verb == Verb::Watch).then(|| server.metrics.begin_watch(&labels));
@@ -152,7 +152,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     let response = match result {
         Ok(mut response) => {
             if let Some(text) = deprecated {
-                answer::add_warnings(response.headers_mut(), &[text.to_owned()]);
+                answer::add_warnings(response.headers_mut(), &[text]);
             }
             response
         }
@@ -161,11 +161,14 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
                 log_failure(parts.uri.path(), &error);
             }
             let media = match error_media(accept.as_deref()) {
-                // As upstream, errors of custom resources have no protobuf form either.
-                Media::Protobuf if is_custom => Media::Json,
+                // As upstream, other errors of custom resources have no protobuf form either.
+                Media::Protobuf if is_custom && error.code != 406 => Media::Json,
                 media => media,
             };
             let mut response = answer::error(&error, media, pretty);
+            if let Some(text) = deprecated.filter(|_| is_custom) {
+                answer::add_warnings(response.headers_mut(), &[text]);
+            }
             if verb.is_mutating() {
                 close_where_body_is_left(&error, parts.version, response.headers_mut());
             }

@@ -65,6 +65,9 @@ pub(super) fn plan(
     match dispatch::target(kinds, path) {
         PathTarget::UnknownGroup => Ok(None),
         PathTarget::UnknownResource => Err(ApiError::no_such_resource()),
+        PathTarget::UnknownSubresource(resource) => {
+            Err(ApiError::not_found(resource.kind.names(), &resource.name))
+        }
         PathTarget::NoNamespace => Err(ApiError::bad_request("Namespace parameter required.")),
         PathTarget::BadName(name) => {
             Err(ApiError::bad_request(format!("invalid name {name:?}: may not be '.' or '..'")))
@@ -91,7 +94,13 @@ pub(super) fn plan(
 }
 
 fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, ApiError> {
-    let refused = || Err(ApiError::method_not_allowed());
+    let refused = || {
+        let kind = &resource.kind;
+        Err(match verb_name(method, resource).filter(|_| kind.is_custom()) {
+            Some(verb) => ApiError::verb_not_supported(kind.names(), verb),
+            None => ApiError::method_not_allowed(),
+        })
+    };
     let has = |name: &str| resource.kind.verbs().contains(&name);
     if resource.watch_path {
         return if *method == Method::GET && has("watch") { Ok(Verb::Watch) } else { refused() };
@@ -134,6 +143,19 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
         ("token", &Method::POST) => Ok(Verb::RequestToken),
         _ => refused(),
     }
+}
+
+/// The verb that a method stands for, as upstream names it in errors of custom kinds.
+fn verb_name(method: &Method, resource: &Resource) -> Option<&'static str> {
+    Some(match *method {
+        Method::POST => "create",
+        Method::GET | Method::HEAD => "get",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE if resource.name.is_empty() => "deletecollection",
+        Method::DELETE => "delete",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

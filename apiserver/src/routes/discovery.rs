@@ -6,15 +6,18 @@ use axum::Router;
 use axum::extract::{Extension, Path, State};
 use axum::response::Response;
 use axum::routing::get;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use orlop_apimachinery::version::version_order;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha512};
+use sha2::{Digest, Sha256, Sha512};
 
 use crate::custom::Served;
 use crate::custom::documents::Discovery;
-use crate::encode::answer;
 use crate::encode::negotiate::{Endpoint, Media, error_media, negotiate};
+use crate::encode::{answer, protobuf};
 use crate::insight;
 use crate::limits::Client;
 use crate::registry::{KINDS, Kind, KindRef, Scope, StatusSubresource};
@@ -47,7 +50,6 @@ const GROUP_ORDER: &[&str] = &[
 ];
 
 const VERSION: &str = "v1";
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 pub(super) fn router() -> Router<Arc<Inner>> {
     Router::new()
@@ -104,59 +106,52 @@ fn accept(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The form that a client requests of `/api` and `/apis`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    Aggregated,
+    Aggregated(Media),
     Legacy,
 }
 
-fn form(headers: &HeaderMap) -> Result<Form, ApiError> {
-    for clause in accept(headers).unwrap_or_default().split(',').map(str::trim) {
+fn form(accept: Option<&str>) -> Result<Form, ApiError> {
+    for clause in accept.unwrap_or_default().split(',').map(str::trim) {
         let params: Vec<&str> = clause.split(';').map(str::trim).collect();
-        let aggregated = params.contains(&"as=APIGroupDiscoveryList");
-        if !aggregated {
-            if params
-                .first()
-                .is_some_and(|base| matches!(*base, "application/json" | "*/*" | "application/yaml"))
-            {
+        let media = match params.first() {
+            Some(&"application/json") => Some(Media::Json),
+            Some(&"application/yaml") => Some(Media::Yaml),
+            Some(&"application/vnd.kubernetes.protobuf") => Some(Media::Protobuf),
+            Some(_) | None => None,
+        };
+        if !params.contains(&"as=APIGroupDiscoveryList") {
+            if media.is_some() || params.first() == Some(&"*/*") {
                 break;
             }
             continue;
         }
-        if params[0] == "application/json"
+        if let Some(media) = media
             && params.contains(&"g=apidiscovery.k8s.io")
             && params.contains(&"v=v2")
         {
-            return Ok(Form::Aggregated);
+            return Ok(Form::Aggregated(media));
         }
     }
-    negotiate(accept(headers), Endpoint::Single, false).map(|_| Form::Legacy)
+    negotiate(accept, Endpoint::Single, false).map(|_| Form::Legacy)
 }
 
-/// Legacy documents have no protobuf encoding here. A client that requests it either accepts JSON as well, as
-/// client-go does when it is set to protobuf, or receives a 406.
 fn legacy(headers: &HeaderMap, document: &Value) -> Response {
-    let given = accept(headers).unwrap_or_default();
-    let is_text = |clause: &&str| !clause.trim_start().starts_with("application/vnd.kubernetes.protobuf");
-    let text: Vec<&str> = given.split(',').filter(is_text).collect();
-    let accept = if text.is_empty() { given.to_owned() } else { text.join(",") };
-    let wanted = negotiate(Some(&accept), Endpoint::Single, false);
+    let wanted = negotiate(accept(headers), Endpoint::Single, false);
     wanted
         .and_then(|wanted| answer::value_answer(200, wanted, document))
         .unwrap_or_else(|error| refuse(headers, &error))
 }
 
 fn refuse(headers: &HeaderMap, error: &ApiError) -> Response {
-    let media = match error_media(accept(headers)) {
-        Media::Protobuf => Media::Json,
-        media => media,
-    };
-    answer::error(error, media, false)
+    answer::error(error, error_media(accept(headers)), false)
 }
 
 async fn core_versions(headers: HeaderMap) -> Response {
     let address = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    match form(&headers) {
-        Ok(Form::Aggregated) => aggregated(&headers, &CORE),
+    match form(accept(&headers)) {
+        Ok(Form::Aggregated(media)) => aggregated(&headers, media, &CORE),
         Ok(Form::Legacy) => legacy(
             &headers,
             &json!({
@@ -187,9 +182,10 @@ async fn group_list(
     headers: HeaderMap,
 ) -> Response {
     let served = server.kinds.now();
-    match form(&headers) {
-        Ok(Form::Aggregated) => match discovery(&server, &served, client.map(|client| client.0)).await {
-            Ok(document) => aggregated(&headers, document),
+    match form(accept(&headers)) {
+        Ok(Form::Aggregated(media)) => match discovery(&server, &served, client.map(|client| client.0)).await
+        {
+            Ok(document) => aggregated(&headers, media, document),
             Err(error) => refuse(&headers, &error),
         },
         Ok(Form::Legacy) => {
@@ -248,6 +244,10 @@ async fn group_resources(
         return answer::text(404, "404 page not found\n");
     };
     if !versions.contains(&version.as_str()) {
+        if KINDS.iter().all(|kind| kind.names().group != group) {
+            // As upstream, custom groups leave unknown versions to the handler of unknown paths.
+            return answer::text(404, "404 page not found\n");
+        }
         return refuse(&headers, &ApiError::no_such_resource());
     }
     legacy(
@@ -290,8 +290,21 @@ fn subresources(kind: &dyn Kind) -> Vec<Sub> {
             verbs: &["get", "patch", "update"],
         });
     }
-    subs.sort_by_key(|sub| sub.name);
+    if kind.definition().is_some() {
+        // Upstream lists the status of a custom kind before its scale.
+        subs.reverse();
+    } else {
+        subs.sort_by_key(|sub| sub.name);
+    }
     subs
+}
+
+/// The verbs of a kind. Objects of a deleted custom kind can only be read and deleted.
+fn verbs(kind: &dyn Kind) -> &'static [&'static str] {
+    match kind.is_terminating() {
+        true => &["delete", "deletecollection", "get", "list", "watch"],
+        false => kind.verbs(),
+    }
 }
 
 fn kinds_of(served: &Served, group: &str, version: &str) -> Vec<KindRef> {
@@ -316,8 +329,11 @@ fn resources(served: &Served, group: &str, version: &str) -> Vec<Value> {
         let namespaced = kind.scope() == Scope::Namespaced;
         let mut entry = json!({
             "name": names.plural, "singularName": names.singular, "namespaced": namespaced,
-            "kind": names.kind, "verbs": kind.verbs(),
+            "kind": names.kind, "verbs": verbs(&*kind),
         });
+        if let Some(version) = kind.storage_version() {
+            entry["storageVersionHash"] = storage_version_hash(names.group, version, names.kind).into();
+        }
         if !names.short.is_empty() {
             entry["shortNames"] = json!(names.short);
         }
@@ -340,8 +356,19 @@ fn resources(served: &Served, group: &str, version: &str) -> Vec<Value> {
     if served.lists_own && (group, version) == (insight::GROUP, insight::VERSION) {
         list.extend(insight::document::resources());
     }
-    list.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    // The subresources follow their resource.
+    let resource = |entry: &Value| {
+        let name = entry["name"].as_str().unwrap_or_default();
+        name.split('/').next().unwrap_or_default().to_owned()
+    };
+    list.sort_by_cached_key(resource);
     list
+}
+
+/// Identifies the version in which the objects of a kind are stored: a client compares it with an earlier one.
+fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
+    let digest = Sha256::digest(format!("{group}/{version}/{kind}"));
+    STANDARD.encode(&digest[..8])
 }
 
 static CORE: LazyLock<Discovery> = LazyLock::new(|| document(&Served::default(), vec![("", vec![VERSION])]));
@@ -388,10 +415,13 @@ fn discovered(served: &Served, group: &str, version: &str) -> Vec<Value> {
                 Scope::Cluster => "Cluster",
                 Scope::Namespaced => "Namespaced",
             };
+            // The version contains the group and the version of a built-in kind.
+            let kind_version =
+                if kind.definition().is_some() { (names.group, names.version) } else { ("", "") };
             let mut entry = json!({
                 "resource": names.plural,
-                "responseKind": {"group": "", "version": "", "kind": names.kind},
-                "scope": scope, "singularResource": names.singular, "verbs": kind.verbs(),
+                "responseKind": {"group": kind_version.0, "version": kind_version.1, "kind": names.kind},
+                "scope": scope, "singularResource": names.singular, "verbs": verbs(&*kind),
             });
             if !names.short.is_empty() {
                 entry["shortNames"] = json!(names.short);
@@ -403,7 +433,7 @@ fn discovered(served: &Served, group: &str, version: &str) -> Vec<Value> {
                 .into_iter()
                 .map(|sub| {
                     let own = (sub.group, sub.version) == (names.group, names.version);
-                    let (group, version) = if own { ("", "") } else { (sub.group, sub.version) };
+                    let (group, version) = if own { kind_version } else { (sub.group, sub.version) };
                     json!({
                         "subresource": sub.name,
                         "responseKind": {"group": group, "version": version, "kind": sub.kind},
@@ -430,13 +460,16 @@ fn discovered(served: &Served, group: &str, version: &str) -> Vec<Value> {
     list
 }
 
-fn aggregated(headers: &HeaderMap, document: &Discovery) -> Response {
+fn aggregated(headers: &HeaderMap, media: Media, document: &Discovery) -> Response {
     let tag = format!("\"{}\"", document.tag);
     let known = headers.get(header::IF_NONE_MATCH).is_some_and(|given| given.as_bytes() == tag.as_bytes());
     let mut response = if known {
-        answer::body(304, AGGREGATED, Vec::new())
+        answer::body(304, content_type(media), Vec::new())
     } else {
-        answer::body(200, AGGREGATED, document.bytes.clone())
+        match encoded(media, document) {
+            Ok(bytes) => answer::body(200, content_type(media), bytes),
+            Err(error) => return refuse(headers, &error),
+        }
     };
     let own = response.headers_mut();
     if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -445,4 +478,70 @@ fn aggregated(headers: &HeaderMap, document: &Discovery) -> Response {
     own.insert(header::VARY, HeaderValue::from_static("Accept"));
     own.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
     response
+}
+
+fn content_type(media: Media) -> &'static str {
+    match media {
+        Media::Json => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        Media::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        Media::Protobuf => {
+            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        }
+    }
+}
+
+/// The document in a format. It is stored as JSON, which most clients request.
+fn encoded(media: Media, document: &Discovery) -> Result<Bytes, ApiError> {
+    let value = || serde_json::from_slice::<Value>(&document.bytes).map_err(ApiError::internal);
+    Ok(match media {
+        Media::Json => document.bytes.clone(),
+        Media::Yaml => serde_saphyr::to_string(&value()?).map_err(ApiError::internal)?.into(),
+        Media::Protobuf => protobuf::encode(&value()?).map_err(ApiError::not_acceptable)?.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accept_header_selects_the_form() {
+        let aggregated = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        for (accept, want) in [
+            ("", Some(Form::Legacy)),
+            ("application/json", Some(Form::Legacy)),
+            ("application/vnd.kubernetes.protobuf", Some(Form::Legacy)),
+            ("text/html", None),
+            (&*format!("application/json;{aggregated}"), Some(Form::Aggregated(Media::Json))),
+            (&*format!("application/yaml;{aggregated}"), Some(Form::Aggregated(Media::Yaml))),
+            (
+                &*format!("application/vnd.kubernetes.protobuf;{aggregated}"),
+                Some(Form::Aggregated(Media::Protobuf)),
+            ),
+            (
+                &*format!("application/json;{aggregated},application/vnd.kubernetes.protobuf"),
+                Some(Form::Aggregated(Media::Json)),
+            ),
+            (
+                &*format!("application/vnd.kubernetes.protobuf,application/json;{aggregated}"),
+                Some(Form::Legacy),
+            ),
+            ("application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList", None),
+        ] {
+            assert_eq!(form(Some(accept)).ok(), want, "{accept}");
+        }
+    }
+
+    #[test]
+    fn storage_version_hash_is_upstreams() {
+        assert_eq!(storage_version_hash("apps", "v1", "Deployment"), "8aSe+NMegvE=");
+    }
+
+    #[test]
+    fn aggregated_document_has_a_form_in_every_format() {
+        for media in [Media::Json, Media::Yaml, Media::Protobuf] {
+            let bytes = encoded(media, &CORE).unwrap_or_default();
+            assert!(bytes.windows(4).any(|part| part == b"pods"), "{media:?}");
+        }
+    }
 }

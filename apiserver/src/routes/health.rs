@@ -63,10 +63,7 @@ pub(super) fn router() -> Router<Arc<Inner>> {
         let one = move |State(server): State<Arc<Inner>>, Path(check): Path<String>| async move {
             single(&server, checks, &check)
         };
-        router = router
-            .route(&format!("/{name}"), any(all))
-            .route(&format!("/{name}/"), any(all))
-            .route(&format!("/{name}/{{check}}"), any(one));
+        router = router.route(&format!("/{name}"), any(all)).route(&format!("/{name}/{{check}}"), any(one));
     }
     router
 }

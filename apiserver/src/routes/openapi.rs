@@ -4,21 +4,27 @@
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use orlop_openapi::document::{Document, Documents, OwnSchema, ResourceDoc, SubresourceDoc, index};
+use orlop_openapi::document::{
+    Document, Documents, OwnSchema, ResourceDoc, SubresourceDoc, index, v3_protobuf,
+};
 
 use crate::custom::Served;
 use crate::custom::documents::CustomOpenApi;
 use crate::encode::answer;
+use crate::encode::negotiate::Media;
 use crate::insight::document;
 use crate::registry::{KINDS, Kind, Scope, StatusSubresource};
 use crate::state::Inner;
 use orlop_api::query::Query;
+use orlop_api::status::ApiError;
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 const IMMUTABLE: &str = "public, immutable";
 
 pub(super) fn router() -> Router<Arc<Inner>> {
@@ -120,6 +126,41 @@ fn openapi(served: &Served) -> &CustomOpenApi {
     served.openapi.get_or_init(|| CustomOpenApi::of(served))
 }
 
+/// The format of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Json,
+    Protobuf,
+}
+
+fn accept(headers: &HeaderMap) -> &str {
+    headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// The format that a client prefers; `None` if the server offers none of the accepted ones. `version` is that of
+/// OpenAPI: `v2` or `v3`.
+fn requested_form(accept: &str, version: &str) -> Option<Form> {
+    if accept.trim().is_empty() {
+        return Some(Form::Json);
+    }
+    let quality = |clause: &str| {
+        let given = clause.split(';').skip(1).find_map(|part| part.trim().strip_prefix("q="));
+        given.and_then(|text| text.parse::<f32>().ok()).unwrap_or(1.0)
+    };
+    let mut clauses: Vec<&str> = accept.split(',').map(str::trim).collect();
+    // The sort is stable: clauses of equal quality stay in the client's order.
+    clauses.sort_by(|a, b| quality(b).total_cmp(&quality(a)));
+    clauses.into_iter().find_map(|clause| match clause.split(';').next().unwrap_or_default().trim() {
+        "*/*" | "application/*" | "application/json" => Some(Form::Json),
+        other => {
+            let spec = other.strip_prefix("application/com.github.proto-openapi.spec.")?;
+            // Older clients separate the version with `@`.
+            matches!(spec.strip_prefix(version)?, ".v1.0+protobuf" | "@v1.0+protobuf")
+                .then_some(Form::Protobuf)
+        }
+    })
+}
+
 /// A document with its entity tag.
 fn document_answer(content_type: &'static str, document: &Document) -> Response {
     let mut response = answer::body(200, content_type, document.body.clone());
@@ -130,14 +171,15 @@ fn document_answer(content_type: &'static str, document: &Document) -> Response 
 }
 
 async fn v2(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {
+    let Some(form) = requested_form(accept(&headers), "v2") else {
+        return StatusCode::NOT_ACCEPTABLE.into_response();
+    };
     let served = server.kinds.now();
     let _one = served.building.lock().await;
     let documents = openapi(&served).all();
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let mut response = if accept.contains("proto-openapi.spec.v2") {
-        document_answer(V2_PROTOBUF, documents.v2_protobuf())
-    } else {
-        document_answer("application/json", documents.v2_json())
+    let mut response = match form {
+        Form::Protobuf => document_answer(V2_PROTOBUF, documents.v2_protobuf()),
+        Form::Json => document_answer("application/json", documents.v2_json()),
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding, Accept"));
     response
@@ -154,7 +196,11 @@ async fn v3(
     State(server): State<Arc<Inner>>,
     Path(path): Path<String>,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
 ) -> Response {
+    let Some(form) = requested_form(accept(&headers), "v3") else {
+        return StatusCode::NOT_ACCEPTABLE.into_response();
+    };
     let served = server.kinds.now();
     let name = path.trim_end_matches('/');
     let own = (served.lists_own && name == document::PATH).then(document::document);
@@ -181,11 +227,64 @@ async fn v3(
             response
         }
         given => {
-            let mut response = document_answer("application/json", document);
+            let mut response = match v3_answer(form, document) {
+                Ok(response) => response,
+                Err(error) => return answer::error(&ApiError::internal(error), Media::Json, false),
+            };
+            response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding, Accept"));
             if given.is_some() {
                 response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(IMMUTABLE));
             }
             response
+        }
+    }
+}
+
+/// A v3 document in a format. It is stored as JSON, which most clients request.
+fn v3_answer(form: Form, document: &Document) -> serde_json::Result<Response> {
+    let mut response = document_answer("application/json", document);
+    if form == Form::Protobuf {
+        *response.body_mut() = Body::from(v3_protobuf(document)?);
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(V3_PROTOBUF));
+    }
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accept_header_selects_the_format() {
+        for (accept, want) in [
+            ("", Some(Form::Json)),
+            ("*/*", Some(Form::Json)),
+            ("application/json", Some(Form::Json)),
+            (V3_PROTOBUF, Some(Form::Protobuf)),
+            ("application/com.github.proto-openapi.spec.v3@v1.0+protobuf", Some(Form::Protobuf)),
+            (
+                "application/com.github.proto-openapi.spec.v3@v1.0+protobuf,application/json",
+                Some(Form::Protobuf),
+            ),
+            (
+                "application/json;q=0.5, application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+                Some(Form::Protobuf),
+            ),
+            (V2_PROTOBUF, None),
+            ("text/html, */*;q=0.1", Some(Form::Json)),
+            ("application/yaml", None),
+            ("text/html", None),
+        ] {
+            assert_eq!(requested_form(accept, "v3"), want, "{accept}");
+        }
+    }
+
+    #[test]
+    fn every_document_has_a_protobuf_form() {
+        for (path, _) in GIVEN.v3_entries() {
+            let document = GIVEN.v3(path).expect("the index lists it");
+            let encoded = v3_protobuf(document).expect("documents are JSON");
+            assert!(encoded.starts_with(b"\x0a\x053.0.0"), "{path}");
         }
     }
 }

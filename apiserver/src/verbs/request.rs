@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::admission;
 use crate::audit::context::AuditContext;
 use crate::dispatch::{self, Resource};
-use crate::encode::negotiate::{Endpoint, RequestedEncoding, negotiate};
+use crate::encode::negotiate::{Endpoint, RequestedEncoding, negotiate, none_offered};
 use crate::encode::stored;
 use crate::limits::connection::Connection;
 use crate::projection::Projection;
@@ -79,7 +79,10 @@ impl Request {
     pub(crate) fn wanted(&self, endpoint: Endpoint) -> Result<RequestedEncoding, ApiError> {
         let list_route = self.resource.name.is_empty() && endpoint != Endpoint::Single;
         let offered = self.accept.as_deref().filter(|_| self.kind().is_custom()).and_then(without_protobuf);
-        let mut wanted = negotiate(offered.as_deref().or(self.accept.as_deref()), endpoint, list_route)?;
+        let wanted = negotiate(offered.as_deref().or(self.accept.as_deref()), endpoint, list_route);
+        // Upstream's router knows only the formats of built-in kinds.
+        let mut wanted =
+            wanted.map_err(|error| if self.kind().is_custom() { none_offered(endpoint) } else { error })?;
         wanted.pretty |= self.pretty;
         Ok(wanted)
     }

@@ -105,7 +105,7 @@ async fn write(
         let mut warnings = warnings.clone();
         let record = request.record(&request.head())?;
         let old = stored::decode_as(kind, &record)?;
-        let mut live = scales::of(&old, &paths).map_err(ApiError::internal)?;
+        let mut live = scales::to_change(&old, &paths).map_err(ApiError::internal)?;
         managed_fields::scale::to_scale(kind, &old, &paths.replicas, &mut live);
         let mut scale = make(&live, &mut warnings)?;
         check_name(request, &scale)?;
@@ -134,7 +134,10 @@ async fn change(
     let paths = paths(request)?;
     let mut errors = FieldErrors::new();
     validate_meta(scale, NameRule::Subdomain, true, &mut errors);
-    Scale.validate(scale, &mut errors);
+    // A custom kind validates the replicas in its object.
+    if !kind.is_custom() {
+        Scale.validate(scale, &mut errors);
+    }
     if !errors.is_empty() {
         return Err(ApiError::invalid(NAMES.kind, NAMES.group, old.name(), &errors).into());
     }

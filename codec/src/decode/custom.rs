@@ -88,7 +88,7 @@ fn check_type(
         let mut errors = FieldErrors::new();
         errors.invalid(&Path::new("kind"), given, &format!("must be {}", names.kind));
         let name = metadata.and_then(|metadata| metadata["name"].as_str()).unwrap_or_default();
-        return Err(ApiError::invalid(names.kind, names.group, name, &errors));
+        return Err(ApiError::invalid(given, names.group, name, &errors));
     }
     Ok(())
 }

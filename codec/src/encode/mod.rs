@@ -2,6 +2,7 @@
 //! output that differs (tables, metadata alone, YAML, protobuf). [`negotiate`] chooses the format of a
 //! response.
 
+mod discovery;
 pub mod envelope;
 pub mod negotiate;
 pub mod pretty;
@@ -10,3 +11,4 @@ mod rows;
 pub mod shape;
 pub mod stored;
 pub mod table;
+mod wire;

@@ -138,8 +138,13 @@ pub fn negotiate(
         ))
         .with_empty_details());
     }
+    Err(none_offered(endpoint))
+}
+
+/// The error of an endpoint that offers none of the accepted formats.
+pub fn none_offered(endpoint: Endpoint) -> ApiError {
     let offered = if endpoint == Endpoint::Watch { STREAMS } else { ALL };
-    Err(ApiError::not_acceptable(format!("only the following media types are accepted: {offered}")))
+    ApiError::not_acceptable(format!("only the following media types are accepted: {offered}"))
 }
 
 /// The format that a clause requests, or `None` if this endpoint does not support it.

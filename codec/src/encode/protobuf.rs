@@ -12,6 +12,9 @@ use orlop_api::registry::{
 use orlop_openapi::{Numbered, Scalar, Shape, StructType, TypeId, types};
 use serde_json::{Map, Value};
 
+use super::discovery;
+use super::wire::{put_bytes, put_number, put_varint};
+
 /// The first bytes of the envelope.
 const MAGIC: &[u8] = b"k8s\0";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
@@ -20,7 +23,11 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 pub fn encode(value: &Value) -> Result<Vec<u8>, String> {
     let kind = text(value, "kind");
     let api_version = text(value, "apiVersion");
-    Ok(envelope(api_version, kind, &message(api_version, kind, value)?))
+    let message = match discovery::message(api_version, kind, value) {
+        Some(message) => message,
+        None => message(api_version, kind, value)?,
+    };
+    Ok(envelope(api_version, kind, &message))
 }
 
 /// Encodes a list from its metadata and its items, which are produced one at a time.
@@ -255,25 +262,6 @@ fn put_scalar(out: &mut Vec<u8>, number: u32, scalar: Scalar, value: &Value) {
             put_bytes(out, number, &inner);
         }
     }
-}
-
-fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
-    put_varint(out, u64::from(number) << 3 | 2);
-    put_varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-
-fn put_number(out: &mut Vec<u8>, number: u32, value: u64) {
-    put_varint(out, u64::from(number) << 3);
-    put_varint(out, value);
-}
-
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value.to_le_bytes()[0] | 0x80);
-        value >>= 7;
-    }
-    out.push(value.to_le_bytes()[0]);
 }
 
 #[cfg(test)]

@@ -59,6 +59,7 @@ mod tests {
             assert_eq!(object.uid(), "", "{name}");
             let mut approved = object.clone();
             approved.set(&["metadata", "annotations"], serde_json::json!({definition::APPROVED: "here"}));
+            definition::first_status(&mut approved);
             let mut errors = FieldErrors::new();
             definition::validate(&approved, None, &mut errors);
             assert_eq!(errors.len(), 0, "{name}: {errors:?}");

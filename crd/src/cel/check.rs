@@ -5,8 +5,7 @@ use std::sync::Arc;
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, SourceInfo};
 
 use super::{extensions, functions};
-use crate::program::{Program, unescape};
-use crate::schema::{Schema, Type};
+use crate::program::Program;
 
 /// Maximum length of an expression, bytes.
 const MAX_LENGTH: usize = 16 * 1024;
@@ -76,15 +75,14 @@ impl Program {
             let shown: Vec<String> = issues.iter().map(|issue| issue.shown(text)).collect();
             shown.join("\n")
         })?;
-        let mut check = Check { bound: Vec::new(), uses_old: false, schema: None };
-        check.expr(&parsed.expr)?;
-        Ok(Program { uses_old: check.uses_old, expr: Arc::new(parsed.expr) })
+        Program::of(parsed.expr)
     }
 
-    /// Checks the fields that the expression uses against the schema of `self`.
-    pub(crate) fn check_fields(&self, schema: &Schema) -> Result<(), String> {
-        let mut check = Check { bound: Vec::new(), uses_old: false, schema: Some(schema) };
-        check.expr(&self.expr).map(|_| ())
+    /// A program of a parsed expression.
+    pub(crate) fn of(expr: IdedExpr) -> Result<Self, String> {
+        let mut check = Check { bound: Vec::new(), uses_old: false };
+        check.expr(&expr)?;
+        Ok(Program { uses_old: check.uses_old, expr: Arc::new(expr) })
     }
 }
 
@@ -137,28 +135,17 @@ fn depth(expr: &IdedExpr) -> usize {
     }
 }
 
-/// The schema of a value, as far as it is known before evaluation.
-#[derive(Clone, Copy)]
-enum KnownType<'s> {
-    Nothing,
-    Schema(&'s Schema),
-}
-
-struct Check<'s> {
-    bound: Vec<(String, KnownType<'s>)>,
+struct Check {
+    bound: Vec<String>,
     uses_old: bool,
-    schema: Option<&'s Schema>,
 }
 
-impl<'s> Check<'s> {
-    fn expr(&mut self, expr: &IdedExpr) -> Result<KnownType<'s>, String> {
+impl Check {
+    fn expr(&mut self, expr: &IdedExpr) -> Result<(), String> {
         match &expr.expr {
             Expr::Unspecified | Expr::Literal(_) => {}
             Expr::Ident(name) => return self.ident(name),
-            Expr::Select(select) => {
-                let operand = self.expr(&select.operand)?;
-                return field(operand, &select.field, select.test);
-            }
+            Expr::Select(select) => self.expr(&select.operand)?,
             Expr::List(list) => {
                 for element in &list.elements {
                     self.expr(element)?;
@@ -174,14 +161,12 @@ impl<'s> Check<'s> {
             }
             Expr::Struct(object) => return Err(format!("undeclared reference to '{}'", object.type_name)),
             Expr::Comprehension(all) => {
-                let range = self.expr(&all.iter_range)?;
+                self.expr(&all.iter_range)?;
                 self.expr(&all.accu_init)?;
                 let depth = self.bound.len();
-                self.bound.push((all.iter_var.clone(), item(range)));
-                if let Some(second) = &all.iter_var2 {
-                    self.bound.push((second.clone(), KnownType::Nothing));
-                }
-                self.bound.push((all.accu_var.clone(), KnownType::Nothing));
+                self.bound.push(all.iter_var.clone());
+                self.bound.extend(all.iter_var2.clone());
+                self.bound.push(all.accu_var.clone());
                 for part in [&all.loop_cond, &all.loop_step, &all.result] {
                     self.expr(part)?;
                 }
@@ -191,7 +176,7 @@ impl<'s> Check<'s> {
                 let name = call.func_name.as_str();
                 // `ip.isCanonical(x)` and similar calls use functions with dotted names.
                 let space = call.target.as_deref().and_then(|target| match &target.expr {
-                    Expr::Ident(space) if functions::is_namespace(space) && !self.is_bound(space) => {
+                    Expr::Ident(space) if functions::is_namespace(space) && !self.bound.contains(space) => {
                         Some(space)
                     }
                     _ => None,
@@ -203,84 +188,27 @@ impl<'s> Check<'s> {
                 if !known {
                     return Err(format!("undeclared reference to '{name}' (in container '')"));
                 }
-                let mut target = KnownType::Nothing;
                 if let (Some(expr), None) = (&call.target, space) {
-                    target = self.expr(expr)?;
+                    self.expr(expr)?;
                 }
-                let mut args = Vec::new();
                 for arg in &call.args {
-                    args.push(self.expr(arg)?);
+                    self.expr(arg)?;
                 }
-                let _ = target;
-                return Ok(match (name, args.as_slice()) {
-                    ("_[_]", [range, _]) => element(*range),
-                    ("_?._", _) | ("_[?_]", _) => KnownType::Nothing,
-                    ("_?_:_", [_, yes, _]) => *yes,
-                    _ => KnownType::Nothing,
-                });
             }
         }
-        Ok(KnownType::Nothing)
+        Ok(())
     }
 
-    fn is_bound(&self, name: &str) -> bool {
-        self.bound.iter().any(|(bound, _)| bound == name)
-    }
-
-    fn ident(&mut self, name: &str) -> Result<KnownType<'s>, String> {
-        if let Some((_, known)) = self.bound.iter().rev().find(|(bound, _)| bound == name) {
-            return Ok(*known);
+    fn ident(&mut self, name: &str) -> Result<(), String> {
+        if self.bound.iter().any(|bound| bound == name) {
+            return Ok(());
         }
-        let known = self.schema.map_or(KnownType::Nothing, KnownType::Schema);
         match name {
-            "self" => Ok(known),
-            "oldSelf" => {
-                self.uses_old = true;
-                // With optionalOldSelf, the value is an optional without a known schema.
-                Ok(KnownType::Nothing)
-            }
-            "int" | "uint" | "double" | "bool" | "string" | "bytes" | "list" | "map" | "null_type"
-            | "type" => Ok(KnownType::Nothing),
-            _ => Err(format!("undeclared reference to '{name}' (in container '')")),
+            "oldSelf" => self.uses_old = true,
+            "self" | "int" | "uint" | "double" | "bool" | "string" | "bytes" | "list" | "map"
+            | "null_type" | "type" => {}
+            _ => return Err(format!("undeclared reference to '{name}' (in container '')")),
         }
+        Ok(())
     }
-}
-
-fn field<'s>(operand: KnownType<'s>, name: &str, _is_test: bool) -> Result<KnownType<'s>, String> {
-    let KnownType::Schema(schema) = operand else { return Ok(KnownType::Nothing) };
-    if schema.int_or_string || schema.ty == Type::Any {
-        return Ok(KnownType::Nothing);
-    }
-    if schema.ty != Type::Object {
-        return Err(format!("type '{}' does not support field selection", schema.ty.text()));
-    }
-    if let Some(values) = &schema.additional {
-        return Ok(KnownType::Schema(values));
-    }
-    if let Some(property) = schema.properties.get(unescape(name).as_ref()) {
-        // The names of an object need no declaration either.
-        if name == "metadata" && !property.properties.contains_key("name") {
-            return Ok(KnownType::Nothing);
-        }
-        return Ok(KnownType::Schema(property));
-    }
-    // The fields of every object need no declaration.
-    if schema.preserve || schema.embedded || matches!(name, "apiVersion" | "kind" | "metadata") {
-        return Ok(KnownType::Nothing);
-    }
-    Err(format!("undefined field '{name}'"))
-}
-
-/// Returns the schema of a macro's variable, which is an item of a list or a key of a map.
-fn item(range: KnownType<'_>) -> KnownType<'_> {
-    match range {
-        KnownType::Schema(schema) if schema.ty == Type::Array => element(range),
-        KnownType::Schema(_) | KnownType::Nothing => KnownType::Nothing,
-    }
-}
-
-fn element(range: KnownType<'_>) -> KnownType<'_> {
-    let KnownType::Schema(schema) = range else { return KnownType::Nothing };
-    let inner = schema.items.as_deref().or(schema.additional.as_deref());
-    inner.map_or(KnownType::Nothing, KnownType::Schema)
 }

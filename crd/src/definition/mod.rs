@@ -2,15 +2,20 @@
 //!
 //! Upstream: apiextensions-apiserver `pkg/apis/apiextensions/validation`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use orlop_api::object::Object;
 use orlop_api::validate::{FieldErrors, Path};
 use serde_json::{Value, json};
 
+use crate::format;
+
 mod name;
+mod part;
 mod reserved;
 mod version;
+
+use version::Versions;
 
 pub(crate) use name::MAX_NAMES;
 pub(crate) use reserved::{can_be_served, prefix};
@@ -42,7 +47,7 @@ pub fn defaults(object: &mut Object) {
 
 /// Sets the status of a definition that no controller has processed yet.
 pub fn first_status(object: &mut Object) {
-    let stored: Vec<Value> = storage_version(object).into_iter().map(Value::from).collect();
+    let stored = storage_version(object).map_or(Value::Null, |version| json!([version]));
     let status = json!({
         "conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored,
     });
@@ -81,7 +86,8 @@ pub fn is_protected(group: &str) -> bool {
 pub(crate) fn validate(object: &Object, old: Option<&Object>, errors: &mut FieldErrors) {
     let group = object.str_at(&["spec", "group"]);
     let plural = object.str_at(&["spec", "names", "plural"]);
-    if object.name() != format!("{plural}.{group}") {
+    // A change of the group or the plural has an error of its own.
+    if old.is_none() && object.name() != format!("{plural}.{group}") {
         errors.invalid(
             &Path::new("metadata.name"),
             object.name(),
@@ -105,16 +111,14 @@ pub(crate) fn validate(object: &Object, old: Option<&Object>, errors: &mut Field
         "Cluster" | "Namespaced" => {}
         other => errors.not_supported(&spec.child("scope"), other, &["Cluster", "Namespaced"]),
     }
-    if object.at(&["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true)) {
-        errors.invalid(&spec.child("preserveUnknownFields"), true, "must be false");
-    }
-    version::validate_all(object, old, &spec.child("versions"), errors);
+    let mut versions = Versions::of(object, old);
+    versions.validate_each(&spec.child("versions"), errors);
     name::validate(object, &spec.child("names"), errors);
     name::validate_room(object, old, &spec, errors);
-    match object.str_at(&["spec", "conversion", "strategy"]) {
-        "None" => {}
-        // No conversion webhook is ever called; accepting this strategy would return wrong objects.
-        other => errors.not_supported(&spec.child("conversion").child("strategy"), other, &["None"]),
+    versions.validate_shared(&spec, errors);
+    validate_conversion(object, &spec.child("conversion"), errors);
+    if old.is_none() {
+        validate_stored_versions(object, errors);
     }
     let is_new_group = old.is_none_or(|old| old.str_at(&["spec", "group"]) != group);
     if is_protected(group) && is_new_group && object.annotation(APPROVED).is_none_or(str::is_empty) {
@@ -126,6 +130,71 @@ pub(crate) fn validate(object: &Object, old: Option<&Object>, errors: &mut Field
             ),
         );
     }
+    let is_pruning =
+        |object: &Object| object.at(&["spec", "preserveUnknownFields"]) != Some(&Value::Bool(true));
+    if !is_pruning(object) && old.is_none_or(is_pruning) {
+        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
+                   spec.versions[*].schema instead";
+        errors.invalid(&spec.child("preserveUnknownFields"), true, why);
+    }
+}
+
+fn validate_conversion(object: &Object, path: &Path, errors: &mut FieldErrors) {
+    let webhook = object.at(&["spec", "conversion", "webhook"]);
+    let member = |name: &str| webhook.and_then(|webhook| webhook.get(name)).filter(|value| !value.is_null());
+    let review_versions =
+        member("conversionReviewVersions").and_then(Value::as_array).filter(|list| !list.is_empty());
+    let (config_path, versions_path) =
+        (path.child("webhookClientConfig"), path.child("conversionReviewVersions"));
+    match object.str_at(&["spec", "conversion", "strategy"]) {
+        "None" => {
+            let why = "should not be set when strategy is not set to Webhook";
+            if member("clientConfig").is_some() {
+                errors.forbidden(&config_path, why);
+            }
+            if review_versions.is_some() {
+                errors.forbidden(&versions_path, why);
+            }
+        }
+        "Webhook" if member("clientConfig").is_none() || review_versions.is_none() => {
+            if member("clientConfig").is_none() {
+                errors.required(&config_path, "required when strategy is set to Webhook");
+            }
+            if review_versions.is_none() {
+                errors.required(&versions_path, "");
+            }
+        }
+        // No conversion webhook is ever called; accepting this strategy would return wrong objects.
+        "Webhook" => errors.not_supported(&path.child("strategy"), "Webhook", &["None"]),
+        other => errors.not_supported(&path.child("strategy"), other, &["None", "Webhook"]),
+    }
+}
+
+/// Warnings about the formats of a definition that no server validates, except those of the stored definition.
+pub(crate) fn warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
+    let known = old.map(unrecognized_formats).unwrap_or_default();
+    let new = unrecognized_formats(object).into_iter().filter(|format| !known.contains(format));
+    new.map(|format| format!("unrecognized format {format:?}")).collect()
+}
+
+fn unrecognized_formats(object: &Object) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let schemas = versions(object).iter().map(|version| &version["schema"]["openAPIV3Schema"]);
+    let mut todo: Vec<&Value> = schemas.collect();
+    while let Some(schema) = todo.pop() {
+        let text = |name: &str| schema[name].as_str().unwrap_or_default();
+        if !text("format").is_empty() && !format::is_recognized(text("type"), text("format")) {
+            found.insert(text("format").to_owned());
+        }
+        for name in ["items", "additionalProperties", "not"] {
+            todo.extend(schema.get(name).filter(|inner| inner.is_object()));
+        }
+        for name in ["allOf", "anyOf", "oneOf"] {
+            todo.extend(schema[name].as_array().into_iter().flatten());
+        }
+        todo.extend(schema["properties"].as_object().into_iter().flat_map(serde_json::Map::values));
+    }
+    found
 }
 
 /// Validates an update of a definition.
@@ -156,11 +225,18 @@ pub(crate) fn validate_status(object: &Object, old: &Object, errors: &mut FieldE
 /// Checks that every stored version is still defined.
 pub(crate) fn validate_stored_versions(object: &Object, errors: &mut FieldErrors) {
     let path = Path::new("status.storedVersions");
-    let stored = object.at(&["status", "storedVersions"]).and_then(Value::as_array);
-    let stored: Vec<&str> = stored.into_iter().flatten().filter_map(Value::as_str).collect();
+    let given = object.at(&["status", "storedVersions"]).cloned().unwrap_or_default();
+    let stored: Vec<&str> = given.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if stored.is_empty() {
-        errors.invalid(&path, json!([]), "must have at least one stored version");
+        errors.invalid(&path, given, "must have at least one stored version");
         return;
+    }
+    let known: HashSet<&str> = stored.iter().copied().collect();
+    for version in versions(object).iter().filter(|version| version["storage"] == true) {
+        let name = version["name"].as_str().unwrap_or_default();
+        if !known.contains(name) && !errors.is_full() {
+            errors.invalid(&path, given.clone(), &format!("must have the storage version {name}"));
+        }
     }
     let defined: HashSet<&str> =
         versions(object).iter().filter_map(|version| version["name"].as_str()).collect();
@@ -176,12 +252,6 @@ pub(crate) fn validate_stored_versions(object: &Object, errors: &mut FieldErrors
             );
             errors.invalid(&path.index(at), *name, &why);
         }
-    }
-    if let Some(storage) = storage_version(object)
-        && !stored.contains(&storage.as_str())
-    {
-        let why = format!("must have the storage version {storage}");
-        errors.invalid(&path, Value::from(stored), &why);
     }
 }
 

@@ -5,12 +5,9 @@ use orlop_api::validate::{FieldErrors, Path};
 use serde_json::Value;
 
 use super::versions;
+use crate::format::{LABEL_1035, is_label_1035};
 use crate::names;
 
-/// Upstream's message about names of kinds and versions.
-pub(super) const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
-    alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
-    validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 /// Maximum number of short names, and of categories. The process keeps these names until it ends.
 pub(crate) const MAX_NAMES: usize = 32;
 
@@ -34,6 +31,10 @@ pub(super) fn validate(object: &Object, path: &Path, errors: &mut FieldErrors) {
         }
     }
     for name in ["shortNames", "categories"] {
+        if name == "categories" && !text("kind").is_empty() && text("kind") == text("listKind") {
+            let why = "kind and listKind may not be the same";
+            errors.invalid(&path.child("listKind"), text("listKind"), why);
+        }
         let list = object.at(&["spec", "names", name]).and_then(Value::as_array);
         let count = list.map_or(0, Vec::len);
         if count > MAX_NAMES {
@@ -45,9 +46,6 @@ pub(super) fn validate(object: &Object, path: &Path, errors: &mut FieldErrors) {
                 errors.invalid(&path.child(name).index(at), given, LABEL_1035);
             }
         }
-    }
-    if !text("kind").is_empty() && text("kind") == text("listKind") {
-        errors.invalid(&path.child("listKind"), text("listKind"), "kind and listKind may not be the same");
     }
 }
 
@@ -72,13 +70,4 @@ fn kept_names(object: &Object) -> (Option<&Value>, Vec<(&Value, &Value)>) {
     let versions = versions(object).iter();
     let versions = versions.map(|version| (&version["name"], &version["selectableFields"])).collect();
     (object.at(&["spec", "names"]), versions)
-}
-
-pub(super) fn is_label_1035(text: &str) -> bool {
-    let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
-    let bytes = text.as_bytes();
-    bytes.len() <= 63
-        && bytes.first().is_some_and(u8::is_ascii_lowercase)
-        && bytes.last().is_some_and(|last| last.is_ascii_lowercase() || last.is_ascii_digit())
-        && bytes.iter().all(|c| inner(*c))
 }

@@ -6,7 +6,7 @@ use orlop_api::registry::{BUILTIN_KINDS, stored_kinds};
 use orlop_api::validate::{FieldErrors, Path};
 
 use super::is_subdomain;
-use super::name::is_label_1035;
+use crate::format::is_label_1035;
 
 /// The groups of the server itself: that of its API, and that of the records of its keys.
 const OWN_GROUPS: [&str; 2] = ["orlop.dev", "orlop.serviceaccountkeys"];

@@ -25,6 +25,7 @@ fn changed(patch: Value) -> Object {
     json_patch::merge(&mut value, &patch);
     let mut object = Object::from_value(value);
     defaults(&mut object);
+    first_status(&mut object);
     object
 }
 
@@ -74,7 +75,7 @@ fn invalid_definitions_are_rejected() {
         (
             "5 no schema",
             version(json!({"schema": null})),
-            "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required",
+            "spec.versions[0].schema.openAPIV3Schema: Required value",
         ),
         (
             "6 kinds",
@@ -88,7 +89,8 @@ fn invalid_definitions_are_rejected() {
         ),
         (
             "8 conversion",
-            json!({"spec": {"conversion": {"strategy": "Webhook"}}}),
+            json!({"spec": {"conversion": {"strategy": "Webhook",
+                "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://a"}}}}}),
             "spec.conversion.strategy: Unsupported value: \"Webhook\": supported values: \"None\"",
         ),
         ("9 version name", version(json!({"name": "1"})), "spec.versions[0].name: Invalid value: \"1\""),
@@ -97,17 +99,17 @@ fn invalid_definitions_are_rejected() {
             version(
                 json!({"subresources": {"scale": {"specReplicasPath": ".status.n", "statusReplicasPath": ".status.n"}}}),
             ),
-            "spec.versions[0].subresources.scale.specReplicasPath: Invalid value: \".status.n\": should be a json path under .spec",
+            "spec.subresources.scale.specReplicasPath: Invalid value: \".status.n\": should be a json path under .spec",
         ),
         (
             "11 columns",
             version(json!({"additionalPrinterColumns": [{"name": "A", "type": "text", "jsonPath": ".a"}]})),
-            "spec.versions[0].additionalPrinterColumns[0].type: Invalid value: \"text\": must be one of boolean,date,integer,number,string",
+            "spec.additionalPrinterColumns[0].type: Invalid value: \"text\": must be one of boolean,date,integer,number,string",
         ),
         (
             "12 selectable fields",
             version(json!({"selectableFields": [{"jsonPath": ".spec.nope"}]})),
-            "spec.versions[0].selectableFields[0].jsonPath: Invalid value: \".spec.nope\": is an invalid path: does not refer to a valid field",
+            "spec.selectableFields[0].jsonPath: Invalid value: \".spec.nope\": is an invalid path: does not refer to a valid field",
         ),
         (
             "13 selectable objects",
@@ -122,14 +124,83 @@ fn invalid_definitions_are_rejected() {
         (
             "15 pruning",
             json!({"spec": {"preserveUnknownFields": true}}),
-            "spec.preserveUnknownFields: Invalid value: true: must be false",
+            "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true",
         ),
     ] {
         let mut errors = FieldErrors::new();
         validate(&changed(patch), None, &mut errors);
         let found = texts(&errors);
-        assert!(found.len() == 1 && found[0].contains(want), "{case}: {found:#?}");
+        assert!(found.first().is_some_and(|first| first.contains(want)), "{case}: {found:#?}");
     }
+}
+
+#[test]
+fn errors_are_those_of_upstreams_internal_form() {
+    let version = |name: &str, storage: bool, column: &str| {
+        let mut version = widgets()["spec"]["versions"][0].clone();
+        version["name"] = name.into();
+        version["storage"] = storage.into();
+        version["additionalPrinterColumns"] = json!([{"name": "A", "type": "string", "jsonPath": column}]);
+        version
+    };
+    let shown = |name: &str, storage: bool| {
+        format!(
+            "{{\"Name\":\"{name}\",\"Served\":true,\"Storage\":{storage},\"Deprecated\":false,\"DeprecationWarning\":null,\
+             \"Schema\":null,\"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}"
+        )
+    };
+    for (case, versions, want) in [
+        (
+            "1 parts of one version",
+            vec![version("v1", true, "a")],
+            vec!["spec.additionalPrinterColumns[0].JSONPath: Invalid value: \"a\": must be a simple json path starting with .".to_owned()],
+        ),
+        (
+            "2 parts that differ",
+            vec![version("v1", true, ".a"), version("v2", false, "b")],
+            vec!["spec.versions[1].additionalPrinterColumns[0].JSONPath: Invalid value: \"b\": must be a simple json path starting with .".to_owned()],
+        ),
+        (
+            "3 no storage version",
+            vec![version("v1", false, ".a")],
+            vec![
+                format!("spec.versions: Invalid value: [{}]: must have exactly one version marked as storage version", shown("v1", false)),
+                "status.storedVersions: Invalid value: null: must have at least one stored version".to_owned(),
+            ],
+        ),
+        (
+            "4 two storage versions",
+            vec![version("v1", true, ".a"), version("v2", true, ".a")],
+            vec![
+                format!(
+                    "spec.versions: Invalid value: [{},{}]: must have exactly one version marked as storage version",
+                    shown("v1", true),
+                    shown("v2", true)
+                ),
+                "status.storedVersions: Invalid value: [\"v1\"]: must have the storage version v2".to_owned(),
+            ],
+        ),
+    ] {
+        let mut errors = FieldErrors::new();
+        validate(&changed(json!({"spec": {"versions": versions}})), None, &mut errors);
+        assert_eq!(texts(&errors), want, "{case}");
+    }
+}
+
+#[test]
+fn unrecognized_formats_cause_warnings() {
+    let formats = |formats: &[&str]| {
+        let properties: serde_json::Map<String, Value> = formats
+            .iter()
+            .map(|format| ((*format).to_owned(), json!({"type": "string", "format": format})))
+            .collect();
+        let mut version = widgets()["spec"]["versions"][0].clone();
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] = properties.into();
+        changed(json!({"spec": {"versions": [version]}}))
+    };
+    let (old, new) = (formats(&["odd", "date"]), formats(&["odd", "other"]));
+    assert_eq!(warnings(&old, None), ["unrecognized format \"odd\""]);
+    assert_eq!(warnings(&new, Some(&old)), ["unrecognized format \"other\""]);
 }
 
 #[test]
@@ -242,22 +313,16 @@ fn lists_of_a_definition_are_bounded() {
 
     let column = json!({"name": "A", "type": "text", "jsonPath": ".a"});
     let found = validated(&many(vec![version(json!({"additionalPrinterColumns": vec![column; 1_000]}))]));
-    let want = "spec.versions[0].additionalPrinterColumns: Too many: 1000: must have at most 100 items";
+    let want = "spec.additionalPrinterColumns: Too many: 1000: must have at most 100 items";
     assert_eq!((found.len(), found[0].as_str()), (101, want));
 
     let field = json!({"jsonPath": ".spec.size"});
     let found = validated(&many(vec![version(json!({"selectableFields": vec![field; 100_000]}))]));
-    assert_eq!(
-        (found.len(), found[0].contains("at most 8 items"), found[1].contains("Duplicate")),
-        (1_000, true, true)
-    );
+    assert_eq!((found.len(), found[0].contains("Duplicate")), (1_000, true));
 
     let path = format!(".spec.{}", "x".repeat(300));
     let found = validated(&many(vec![version(json!({"selectableFields": [{"jsonPath": path}]}))]));
-    assert_eq!(
-        found,
-        ["spec.versions[0].selectableFields[0].jsonPath: Too long: may not be more than 256 bytes"]
-    );
+    assert_eq!(found, ["spec.selectableFields[0].jsonPath: Too long: may not be more than 256 bytes"]);
 
     let names: Vec<String> = (0..33).map(|n| format!("n{n}")).collect();
     let found =

@@ -1,185 +1,154 @@
 //! Validates the versions of a definition.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use orlop_api::object::Object;
 use orlop_api::validate::{FieldErrors, Path};
 use serde_json::Value;
 
-use super::name::{LABEL_1035, is_label_1035};
-use crate::{columns, structural};
+use super::part::{self, Shared};
+use crate::format::{LABEL_1035, is_label_1035};
+use crate::structural;
 
-/// Maximum number of selectable fields.
-const MAX_SELECTABLE: usize = 8;
-/// Maximum length of the path of a selectable field, bytes. The process keeps these names until it ends.
-const MAX_SELECTABLE_PATH: usize = 256;
 /// Maximum number of versions. Upstream has no limit, but each has a schema to compile.
 const MAX_VERSIONS: usize = 50;
+/// Maximum length of the warning of a deprecated version, bytes.
+const MAX_WARNING: usize = 256;
 
-/// Validates all versions.
-pub(super) fn validate_all(object: &Object, old: Option<&Object>, path: &Path, errors: &mut FieldErrors) {
-    let versions = super::versions(object);
-    if versions.len() > MAX_VERSIONS {
-        return errors.too_many(path, versions.len(), MAX_VERSIONS);
-    }
-    let mut work = structural::Work::new();
-    let mut known = HashMap::new();
-    for version in old.map(super::versions).into_iter().flatten() {
-        known.entry(version["name"].as_str().unwrap_or_default()).or_insert(version);
-    }
-    for (at, version) in versions.iter().enumerate() {
-        let path = path.index(at);
-        let name = version["name"].as_str().unwrap_or_default();
-        if !is_label_1035(name) {
-            errors.invalid(&path.child("name"), name, LABEL_1035);
-        }
-        validate_version(version, known.get(name).copied(), &path, &mut work, errors);
-    }
-    let whole = || Value::from(versions);
-    let mut names: Vec<&str> = versions.iter().filter_map(|version| version["name"].as_str()).collect();
-    names.sort_unstable();
-    if names.windows(2).any(|pair| pair[0] == pair[1]) {
-        errors.invalid(path, whole(), "must contain unique version names");
-    }
-    if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
-        errors.invalid(path, whole(), "must have exactly one version marked as storage version");
-    }
+/// The versions of a definition, and what their validation shares.
+pub(super) struct Versions<'d> {
+    all: &'d [Value],
+    /// The versions of the stored definition.
+    known: HashMap<&'d str, &'d Value>,
+    shared: Shared,
+    work: structural::Work,
 }
 
-fn validate_version(
-    version: &Value,
-    known: Option<&Value>,
-    path: &Path,
-    work: &mut structural::Work,
-    errors: &mut FieldErrors,
-) {
-    let schema_path = path.child("schema").child("openAPIV3Schema");
-    let schema = &version["schema"]["openAPIV3Schema"];
-    if !schema.is_object() {
-        errors.required(&schema_path, "schemas are required");
-    } else if known.is_none_or(|known| known["schema"] != version["schema"]) {
-        structural::validate(schema, &schema_path, work, errors);
-    }
-    let warning = version["deprecationWarning"].as_str();
-    if let Some(warning) = warning {
-        let path = path.child("deprecationWarning");
-        if version["deprecated"] != true {
-            errors.invalid(&path, warning, "can only be set for deprecated versions");
+impl<'d> Versions<'d> {
+    pub(super) fn of(object: &'d Object, old: Option<&'d Object>) -> Self {
+        let all = super::versions(object);
+        let mut known = HashMap::new();
+        for version in old.map(super::versions).into_iter().flatten() {
+            known.entry(version["name"].as_str().unwrap_or_default()).or_insert(version);
         }
-        if warning.is_empty() || warning.len() > 256 || warning.chars().any(char::is_control) {
-            errors.invalid(&path, warning, "must be 1 to 256 printable UTF-8 characters");
-        }
+        let few = if all.len() > MAX_VERSIONS { &[][..] } else { all };
+        Versions { all, known, shared: Shared::of(few), work: structural::Work::new() }
     }
-    let scale = &version["subresources"]["scale"];
-    if scale.is_object() {
-        let path = path.child("subresources").child("scale");
-        for (name, roots, is_required) in [
-            ("specReplicasPath", &[".spec."][..], true),
-            ("statusReplicasPath", &[".status."], true),
-            ("labelSelectorPath", &[".status.", ".spec."], false),
-        ] {
-            let path = path.child(name);
-            let given = scale[name].as_str().unwrap_or_default();
-            let under = roots.iter().any(|root| given.starts_with(root));
-            if given.is_empty() {
-                if is_required {
-                    errors.required(&path, "");
-                }
-            } else if columns::simple_path(given).is_none() {
-                errors.invalid(&path, given, "should be a simple json path, such as .spec.replicas");
-            } else if !under {
-                let roots: Vec<&str> = roots.iter().map(|root| root.trim_end_matches('.')).collect();
-                let either = if roots.len() > 1 { "either " } else { "" };
-                errors.invalid(
-                    &path,
-                    given,
-                    &format!("should be a json path under {either}{}", roots.join(" or ")),
-                );
+
+    /// Validates each version, and the parts in which the versions differ.
+    pub(super) fn validate_each(&mut self, path: &Path, errors: &mut FieldErrors) {
+        let all = self.all;
+        if all.len() > MAX_VERSIONS {
+            return errors.too_many(path, all.len(), MAX_VERSIONS);
+        }
+        for (at, version) in all.iter().enumerate() {
+            if !version["schema"]["openAPIV3Schema"].is_object() {
+                errors.required(&path.index(at).child("schema").child("openAPIV3Schema"), "");
             }
         }
-    }
-    let list = |name: &str| version[name].as_array().map_or(&[][..], Vec::as_slice);
-    let columns = list("additionalPrinterColumns");
-    let columns_path = path.child("additionalPrinterColumns");
-    if columns.len() > columns::MAX_COLUMNS {
-        errors.too_many(&columns_path, columns.len(), columns::MAX_COLUMNS);
-    }
-    for (at, column) in columns.iter().take(columns::MAX_COLUMNS).enumerate() {
-        validate_column(column, &columns_path.index(at), errors);
-    }
-    let selectable = list("selectableFields");
-    let selectable_path = path.child("selectableFields");
-    if selectable.len() > MAX_SELECTABLE {
-        errors.too_many(&selectable_path, selectable.len(), MAX_SELECTABLE);
-    }
-    let mut seen = HashSet::new();
-    for (at, field) in selectable.iter().enumerate() {
-        if errors.is_full() {
-            return;
-        }
-        let path = selectable_path.index(at).child("jsonPath");
-        let given = field["jsonPath"].as_str().unwrap_or_default();
-        if !seen.insert(given) {
-            errors.duplicate(&path, given);
-        }
-        if given.len() > MAX_SELECTABLE_PATH {
-            errors.too_long(&path, MAX_SELECTABLE_PATH);
-            continue;
-        }
-        validate_selectable(given, schema, &path, errors);
-    }
-}
-
-fn validate_column(column: &Value, path: &Path, errors: &mut FieldErrors) {
-    let text = |name: &str| column[name].as_str().unwrap_or_default();
-    if text("name").is_empty() {
-        errors.required(&path.child("name"), "");
-    }
-    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    match text("type") {
-        "" => errors.required(&path.child("type"), "must be one of boolean,date,integer,number,string"),
-        ty if TYPES.contains(&ty) => {}
-        ty => errors.invalid(&path.child("type"), ty, "must be one of boolean,date,integer,number,string"),
-    }
-    const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-    let format = text("format");
-    if !format.is_empty() && !FORMATS.contains(&format) {
-        let why = format!("must be one of {}", FORMATS.join(","));
-        errors.invalid(&path.child("format"), format, &why);
-    }
-    match text("jsonPath") {
-        "" => errors.required(&path.child("jsonPath"), ""),
-        given => {
-            if let Err(why) = columns::JsonPath::parse(given) {
-                errors.invalid(&path.child("jsonPath"), given, &why);
+        for (at, version) in all.iter().enumerate() {
+            let path = path.index(at);
+            let name = version["name"].as_str().unwrap_or_default();
+            if !is_label_1035(name) {
+                errors.invalid(&path.child("name"), name, LABEL_1035);
+            }
+            validate_deprecation(version, &path.child("deprecationWarning"), errors);
+            if !self.shared.schema {
+                self.validate_schema(version, &path.child("schema"), errors);
+            }
+            if !self.shared.subresources {
+                part::validate_subresources(version, &path.child("subresources"), errors);
+            }
+            if !self.shared.columns {
+                part::validate_columns(version, &path.child("additionalPrinterColumns"), errors);
+            }
+            if !self.shared.selectable {
+                let schema = (!self.shared.schema).then_some(&version["schema"]["openAPIV3Schema"]);
+                let missing = "may only be set when `version.schema.openAPIV3Schema` is not included";
+                part::validate_selectable(version, schema, missing, &path.child("selectableFields"), errors);
             }
         }
+        let mut names: Vec<&str> = all.iter().filter_map(|version| version["name"].as_str()).collect();
+        names.sort_unstable();
+        if names.windows(2).any(|pair| pair[0] == pair[1]) {
+            errors.invalid_shown(path, &shown(all), "must contain unique version names");
+        }
+        if all.iter().filter(|version| version["storage"] == true).count() != 1 {
+            errors.invalid_shown(
+                path,
+                &shown(all),
+                "must have exactly one version marked as storage version",
+            );
+        }
+        // Upstream's internal form repeats the name of the first version.
+        if let Some(name) = all.first().and_then(|version| version["name"].as_str())
+            && !is_label_1035(name)
+        {
+            errors.invalid(&Path::new("spec").child("version"), name, LABEL_1035);
+        }
+    }
+
+    /// Validates the parts that all versions share. Upstream's paths are then those of its internal form.
+    pub(super) fn validate_shared(&mut self, spec: &Path, errors: &mut FieldErrors) {
+        let Some(version) = self.all.first().filter(|_| self.all.len() <= MAX_VERSIONS) else { return };
+        if self.shared.schema {
+            self.validate_schema(version, &spec.child("validation"), errors);
+        }
+        if self.shared.subresources {
+            part::validate_subresources(version, &spec.child("subresources"), errors);
+        }
+        if self.shared.columns {
+            part::validate_columns(version, &spec.child("additionalPrinterColumns"), errors);
+        }
+        if self.shared.selectable {
+            let schema = self.shared.schema.then_some(&version["schema"]["openAPIV3Schema"]);
+            let missing = "may only be set when validations.schema is included";
+            part::validate_selectable(version, schema, missing, &spec.child("selectableFields"), errors);
+        }
+    }
+
+    /// Validates the schema of a version, unless it is that of the stored definition.
+    fn validate_schema(&mut self, version: &Value, path: &Path, errors: &mut FieldErrors) {
+        let schema = &version["schema"]["openAPIV3Schema"];
+        let known = self.known.get(version["name"].as_str().unwrap_or_default());
+        if schema.is_object() && known.is_none_or(|known| known["schema"] != version["schema"]) {
+            structural::validate(schema, &path.child("openAPIV3Schema"), &mut self.work, errors);
+        }
     }
 }
 
-/// Checks that a selectable field is a string, an integer or a boolean at a simple path.
-fn validate_selectable(given: &str, schema: &Value, path: &Path, errors: &mut FieldErrors) {
-    if given.is_empty() {
-        return errors.required(path, "");
+fn validate_deprecation(version: &Value, path: &Path, errors: &mut FieldErrors) {
+    let Some(warning) = version["deprecationWarning"].as_str() else { return };
+    if version["deprecated"] != true {
+        return errors.invalid(path, warning, "can only be set for deprecated versions");
     }
-    let Some(steps) = columns::simple_path(given) else {
-        return errors.invalid(
-            path,
-            given,
-            "is an invalid path: must be a simple json path, such as .spec.color",
-        );
+    if warning.len() > MAX_WARNING {
+        errors.invalid(path, warning, "must be <= 256 characters long");
+    }
+    if warning.is_empty() {
+        errors.invalid(path, warning, "must not be an empty string");
+    }
+    let is_printable = |c: char| c == ' ' || !c.is_control() && !c.is_whitespace();
+    if let Some((at, _)) = warning.char_indices().find(|(_, c)| !is_printable(*c)) {
+        let why = "must only contain printable UTF-8 characters; non-printable character found at index";
+        errors.invalid(path, warning, &format!("{why} {at}"));
+    }
+}
+
+/// The versions as upstream prints them: without the parts that they share. Other parts are omitted, too.
+fn shown(versions: &[Value]) -> String {
+    let one = |version: &Value| {
+        let flag = |name: &str| version[name] == true;
+        format!(
+            "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\"Schema\":null,\
+             \"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
+            Value::from(version["name"].as_str().unwrap_or_default()),
+            flag("served"),
+            flag("storage"),
+            flag("deprecated"),
+            version["deprecationWarning"],
+        )
     };
-    if steps.first().is_some_and(|first| first == "metadata") {
-        return errors.invalid(path, given, "must not point to fields in metadata");
-    }
-    let found = steps.iter().try_fold(schema, |schema, step| schema["properties"].get(step));
-    let Some(found) = found else {
-        return errors.invalid(path, given, "is an invalid path: does not refer to a valid field");
-    };
-    let ty = found["type"].as_str().unwrap_or_default();
-    if !matches!(ty, "string" | "boolean" | "integer") {
-        let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
-                   formats are allowed.";
-        errors.invalid(path, given, why);
-    }
+    let versions: Vec<String> = versions.iter().map(one).collect();
+    format!("[{}]", versions.join(","))
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::cel::Program;
-use crate::cel::check::{Issue, parse_text};
 use crate::cel::types::{self, Declarations, JSON_PATCH, OBJECT, Ty};
 use orlop_api::registry::expressions::{ExpressionResult, ExpressionScope};
 
@@ -101,7 +100,7 @@ impl Compiler {
             has_patch_types: scope.has_patch_types,
             is_review: self.is_review,
             variables: self.variables.clone(),
-            is_device_selector: false,
+            ..Declarations::default()
         };
         typed(text, &declarations)
     }
@@ -121,30 +120,8 @@ pub(super) fn check_device_selector(text: &str) -> Result<(), String> {
 
 /// Compiles an expression, and returns the type of its result.
 fn typed(text: &str, declarations: &Declarations) -> Result<(Expression, Ty), String> {
-    let failed = |issues: Vec<Issue>| {
-        let shown: Vec<String> = issues.iter().map(|issue| issue.shown(text)).collect();
-        format!("compilation failed: {}", shown.join("\n"))
-    };
-    let parsed = parse_text(text).map_err(failed)?;
-    let ty = types::check(&parsed.expr, declarations).map_err(|mistakes| {
-        let place =
-            |id| parsed.source.offset_for(id).map_or((0, 0), |(start, _)| place(text, start as usize));
-        let mut issues: Vec<Issue> = mistakes
-            .into_iter()
-            .map(|(id, message)| {
-                let (line, column) = place(id);
-                Issue { line, column, message }
-            })
-            .collect();
-        issues.sort_by_key(|issue| (issue.line, issue.column));
-        failed(issues)
-    })?;
-    let program = Program { expr: Arc::new(parsed.expr), uses_old: false };
+    let (expr, ty) =
+        types::compile(text, declarations).map_err(|why| format!("compilation failed: {why}"))?;
+    let program = Program { expr: Arc::new(expr), uses_old: false };
     Ok((Expression { text: text.into(), program }, ty))
-}
-
-/// Returns the line and the column of a character, from 1.
-fn place(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.chars().take(offset);
-    before.fold((1, 1), |(line, column), c| if c == '\n' { (line + 1, 1) } else { (line, column + 1) })
 }

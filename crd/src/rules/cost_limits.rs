@@ -8,6 +8,7 @@ use orlop_api::validate::{FieldErrors, Path};
 use serde_json::Value;
 
 use crate::cel::estimate::{Decl, largest_cost};
+use crate::cel::types::{Declarations, OwnType};
 use crate::program::Program;
 use crate::schema::Schema;
 
@@ -77,6 +78,12 @@ impl Occurrence {
     /// Whether rules can use the values.
     pub(crate) fn is_declared(&self) -> bool {
         self.decl.is_some()
+    }
+
+    /// The variables of the rules.
+    pub(crate) fn declarations(&self, has_optional_old: bool) -> Declarations {
+        let own = self.decl.clone().map(|decl| decl as Rc<dyn OwnType>);
+        Declarations { own, has_optional_old, ..Declarations::default() }
     }
 
     /// A property of an object.

@@ -3,8 +3,10 @@
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema/cel`.
 
 mod cost_limits;
+mod declared;
 
 pub(crate) use cost_limits::{Occurrence, RuleCosts, limit};
+pub(crate) use declared::{validate_expressions, validate_fields};
 
 use orlop_api::validate::{FieldErrors, Path};
 use orlop_apimachinery::steps::{OutOfSteps, Steps};
@@ -15,11 +17,6 @@ use crate::columns::simple_path;
 use crate::rule::Rule;
 use crate::schema::{Schema, members};
 use crate::validate::{STEPS, Twins};
-
-/// Reasons that a rule may specify.
-const REASONS: [&str; 4] =
-    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
-const MAX_MESSAGE: usize = 2048;
 
 impl Schema {
     /// Reads the schema in a `JSONSchemaProps`. Invalid parts are ignored: either the validation of the definition
@@ -65,84 +62,6 @@ impl Rule {
 fn field_path(text: &str) -> Option<Vec<String>> {
     let text = if text.starts_with('[') { format!(".{text}") } else { text.to_owned() };
     simple_path(&text)
-}
-
-/// Validates a rule of a schema; `occurrence` is that of its values. If `is_traceable` is false, the rule must not use `oldSelf`.
-pub(crate) fn validate(
-    rule: &Value,
-    schema: &Schema,
-    is_traceable: bool,
-    occurrence: &Occurrence,
-    path: &Path,
-    costs: &mut RuleCosts,
-    errors: &mut FieldErrors,
-) {
-    let text = |name: &str| rule[name].as_str().unwrap_or_default();
-    let rule_path = path.child("rule");
-    if text("rule").trim().is_empty() {
-        return errors.required(&rule_path, "rule is not specified");
-    }
-    match compile(text("rule"), schema) {
-        Err(why) => errors.invalid(&rule_path, text("rule"), &format!("compilation failed: {why}")),
-        Ok(program) => {
-            occurrence.check_rule(&program, &rule_path, costs, errors);
-            if program.uses_old && !is_traceable {
-                let why = "oldSelf cannot be used on the uncorrelatable portion of the schema";
-                errors.invalid(&rule_path, text("rule"), why);
-            }
-            if !program.uses_old && !rule["optionalOldSelf"].is_null() {
-                let why = "may not be set if oldSelf is not used in rule";
-                errors.invalid(&path.child("optionalOldSelf"), rule["optionalOldSelf"].clone(), why);
-            }
-        }
-    }
-    let message = text("message");
-    let message_path = path.child("message");
-    if message.contains('\n') {
-        errors.invalid(&message_path, message, "message must not contain line breaks");
-    }
-    if message.len() > MAX_MESSAGE {
-        errors.too_long(&message_path, MAX_MESSAGE);
-    }
-    if !rule["message"].is_null() && message.trim().is_empty() && !message.is_empty() {
-        errors.invalid(&message_path, message, "message must be non-empty if specified");
-    }
-    if text("rule").trim().contains('\n') && message.is_empty() {
-        errors.required(&message_path, "message must be specified if rule contains line breaks");
-    }
-    if !text("messageExpression").is_empty() {
-        let path = path.child("messageExpression");
-        match compile(text("messageExpression"), schema) {
-            Ok(program) => occurrence.check_message(&program, &path, costs, errors),
-            Err(why) => {
-                let why = format!("messageExpression compilation failed: {why}");
-                errors.invalid(&path, text("messageExpression"), &why);
-            }
-        }
-    }
-    if !text("reason").is_empty() && !REASONS.contains(&text("reason")) {
-        errors.not_supported(&path.child("reason"), text("reason"), &REASONS);
-    }
-    if !text("fieldPath").is_empty() {
-        let found = field_path(text("fieldPath")).filter(|steps| has_field(schema, steps));
-        if found.is_none() {
-            let why = "fieldPath must be a valid path: does not refer to a valid field";
-            errors.invalid(&path.child("fieldPath"), text("fieldPath"), why);
-        }
-    }
-}
-
-fn has_field(schema: &Schema, steps: &[String]) -> bool {
-    steps
-        .iter()
-        .try_fold(schema, |schema, step| schema.properties.get(step).or(schema.additional.as_deref()))
-        .is_some()
-}
-
-fn compile(text: &str, schema: &Schema) -> Result<Program, String> {
-    let program = Program::parse(text)?;
-    program.check_fields(schema)?;
-    Ok(program)
 }
 
 /// Evaluates every rule of a schema on a value and, if there is one, the old value.

@@ -102,18 +102,37 @@ fn costly_rule_stops_at_its_cost_limit() {
     assert!(started.spent().as_secs() < 20, "{:?}", started.spent());
 }
 
+/// The errors of a rule of the schema [`spec`].
+fn declared(rule: &Value, untraceable: Option<&Path>) -> Vec<String> {
+    let mut errors = FieldErrors::new();
+    let schema = Schema::of(&spec(json!({"rule": "true"}))["properties"]["spec"]);
+    let (once, mut costs) = (Occurrence::once().declared(&schema, true, false), RuleCosts::default());
+    let path = Path::new("p");
+    validate_fields(rule, &schema, &path, &mut errors);
+    if errors.is_empty() {
+        validate_expressions(rule, untraceable, &once, &path, &mut costs, &mut errors);
+    }
+    errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+}
+
 #[test]
 fn invalid_rules_are_rejected() {
+    let above = Path::new("list");
     for (case, rule, want) in [
         ("1 empty", json!({"rule": " "}), "p.rule: Required value: rule is not specified"),
         (
             "2 no expression",
             json!({"rule": "self.min <"}),
-            "p.rule: Invalid value: \"self.min <\": compilation failed: ",
+            "p.rule: Invalid value: {\"Rule\":\"self.min \\u003c\",\"Message\":\"\",\"MessageExpression\":\"\",\
+             \"Reason\":null,\"FieldPath\":\"\",\"OptionalOldSelf\":null}: compilation failed: ERROR: <input>:1:",
         ),
         ("3 an unknown function", json!({"rule": "self.name.frob()"}), "undeclared reference to 'frob'"),
         ("4 an unknown name", json!({"rule": "other.min > 1"}), "undeclared reference to 'other'"),
-        ("5 an unknown field", json!({"rule": "self.nope > 1"}), "undefined field 'nope'"),
+        (
+            "5 an unknown field",
+            json!({"rule": "self.nope > 1"}),
+            "<input>:1:5: undefined field 'nope'\n | self.nope > 1\n | ....^",
+        ),
         ("6 a field of a number", json!({"rule": "self.min.x > 1"}), "does not support field selection"),
         ("7 lines", json!({"rule": "self.min > 1", "message": "a\nb"}), "must not contain line breaks"),
         (
@@ -124,21 +143,58 @@ fn invalid_rules_are_rejected() {
         (
             "9 a place",
             json!({"rule": "self.min > 1", "fieldPath": ".nope"}),
-            "does not refer to a valid field",
+            "p.fieldPath: Invalid value: \".nope\": must be a valid path",
         ),
         (
             "10 an optional without use",
             json!({"rule": "self.min > 1", "optionalOldSelf": true}),
             "may not be set if oldSelf",
         ),
-        ("11 untraceable", json!({"rule": "self.min > oldSelf.min"}), "uncorrelatable"),
+        (
+            "11 untraceable",
+            json!({"rule": "self.min > oldSelf.min"}),
+            "oldSelf cannot be used on the uncorrelatable portion of the schema within list",
+        ),
+        ("12 no truth", json!({"rule": "self.name"}), ": cel expression must evaluate to a bool"),
+        (
+            "13 another type",
+            json!({"rule": "self.name == 1"}),
+            "<input>:1:11: found no matching overload for '_==_' applied to '(string, int)'",
+        ),
+        (
+            "14 a message that is no text",
+            json!({"rule": "true", "messageExpression": "1"}),
+            "p.messageExpression: Invalid value: {\"Rule\":\"true\",\"Message\":\"\",\"MessageExpression\":\"1\"",
+        ),
+        (
+            "15 an item of another type",
+            json!({"rule": "self.list.all(item, item == 'a')"}),
+            "found no matching overload for '_==_' applied to '(int, string)'",
+        ),
+        (
+            "16 an optional",
+            json!({"rule": "oldSelf.min == self.min + 'a'", "optionalOldSelf": true}),
+            "found no matching overload for '_+_' applied to '(int, string)'",
+        ),
     ] {
-        let mut errors = FieldErrors::new();
-        let schema = spec(json!({"rule": "true"}))["properties"]["spec"].clone();
-        let (once, costs) = (Occurrence::once(), &mut RuleCosts::default());
-        validate(&rule, &Schema::of(&schema), false, &once, &Path::new("p"), costs, &mut errors);
-        let found: Vec<String> =
-            errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+        let found = declared(&rule, Some(&above));
         assert!(found.len() == 1 && found[0].contains(want), "{case}: {found:?}");
     }
+}
+
+#[test]
+fn valid_rules_are_accepted() {
+    for rule in [
+        "self.min <= self.max && self.name.startsWith('a')",
+        "has(self.name) ? self.list.exists(item, item > self.min) : true",
+        "self.map.all(key, key != 'a' && self.map[key].size() > 1)",
+        "oldSelf.min == self.min",
+        "self.list.map(item, item * 2).sum() < 10 || self.map['a'].matches('^[a-z]+$')",
+    ] {
+        // The schema has no limits, so that some of the rules are too expensive.
+        let found = declared(&json!({"rule": rule}), None);
+        assert!(found.iter().all(|error| error.contains("exceeds budget")), "{rule}: {found:?}");
+    }
+    let optional = json!({"rule": "oldSelf.hasValue() || self.min > 5", "optionalOldSelf": true});
+    assert_eq!(declared(&optional, None), [""; 0]);
 }

@@ -10,101 +10,121 @@ use super::{Check, wrong_type};
 impl Check<'_> {
     pub(super) fn lists_and_maps(&mut self, schema: &Value, path: &Path) {
         let given = schema["type"].as_str().unwrap_or_default();
-        let errors = &mut *self.errors;
-        match schema["x-kubernetes-map-type"].as_str() {
-            None => {}
-            Some("atomic" | "granular") if given == "object" => {}
-            Some(kind @ ("atomic" | "granular")) => {
-                let why = format!("must be object if x-kubernetes-map-type is {kind}");
-                wrong_type(errors, path, given, &why);
+        let errors = &mut self.found.schema;
+        if schema["x-kubernetes-preserve-unknown-fields"] == false {
+            let path = path.child("x-kubernetes-preserve-unknown-fields");
+            errors.invalid(&path, false, "must be true or undefined");
+        }
+        if let Some(map_type) = schema["x-kubernetes-map-type"].as_str() {
+            if given != "object" {
+                wrong_type(errors, path, given, "must be object if x-kubernetes-map-type is specified");
             }
-            Some(other) => {
-                errors.not_supported(&path.child("x-kubernetes-map-type"), other, &["atomic", "granular"]);
+            if !matches!(map_type, "atomic" | "granular") {
+                let path = path.child("x-kubernetes-map-type");
+                errors.not_supported(&path, map_type, &["atomic", "granular"]);
             }
+        }
+        let list_type = schema["x-kubernetes-list-type"].as_str();
+        let item = &schema["items"];
+        if list_type.is_some() && given != "array" {
+            wrong_type(errors, path, given, "must be array if x-kubernetes-list-type is specified");
+        } else if list_type == Some("set") {
+            let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+            let item_type = &item["x-kubernetes-list-type"];
+            if item["type"] == "array" && !item_type.is_null() && item_type != "atomic" {
+                let path = path.child("items").child("x-kubernetes-list-type");
+                errors.invalid(&path, item_type.clone(), why);
+            }
+            if item["type"] == "object" && item["x-kubernetes-map-type"] != "atomic" {
+                let path = path.child("items").child("x-kubernetes-map-type");
+                errors.invalid(&path, item_type.clone(), why);
+            }
+        }
+        let list_type_path = path.child("x-kubernetes-list-type");
+        if let Some(other) = list_type.filter(|ty| !matches!(*ty, "atomic" | "set" | "map")) {
+            errors.not_supported(&list_type_path, other, &["atomic", "set", "map"]);
         }
         let keys = schema["x-kubernetes-list-map-keys"].as_array().map_or(&[][..], Vec::as_slice);
-        let list_type = schema["x-kubernetes-list-type"].as_str();
+        if !keys.is_empty() && list_type != Some("map") {
+            let why = "must be map if x-kubernetes-list-map-keys is non-empty";
+            match list_type {
+                None => errors.required(&list_type_path, why),
+                Some(other) => errors.invalid(&list_type_path, other, why),
+            }
+        }
+        if list_type == Some("map") {
+            self.keys(schema, keys, path);
+        }
+        if let Some(list_type @ ("set" | "map")) = list_type
+            && item["nullable"] == true
+        {
+            let why = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+            self.found.schema.forbidden(&path.child("items").child("nullable"), &why);
+        }
+        if list_type == Some("map") {
+            self.key_properties(item, keys, path);
+        }
+    }
+
+    /// Checks that the keys of a list are properties of its items.
+    fn keys(&mut self, schema: &Value, keys: &[Value], path: &Path) {
+        let errors = &mut self.found.schema;
         let keys_path = path.child("x-kubernetes-list-map-keys");
-        match list_type {
-            None => {}
-            Some("atomic" | "set" | "map") if given == "array" => {}
-            Some("atomic" | "set" | "map") => {
-                wrong_type(errors, path, given, "must be array if x-kubernetes-list-type is specified");
-            }
-            Some(other) => {
-                let known = ["atomic", "map", "set"];
-                errors.not_supported(&path.child("x-kubernetes-list-type"), other, &known);
-            }
-        }
-        if list_type != Some("map") {
-            if !keys.is_empty() {
-                let place = path.child("x-kubernetes-list-type");
-                let why = "must be map if x-kubernetes-list-map-keys is non-empty";
-                match list_type {
-                    None => errors.required(&place, why),
-                    Some(other) => errors.invalid(&place, other, why),
-                }
-            }
-            let item = &schema["items"];
-            let is_container = item["type"] == "array" && item["x-kubernetes-list-type"] != "atomic"
-                || item["type"] == "object" && item["x-kubernetes-map-type"] != "atomic";
-            if list_type == Some("set") && is_container {
-                let (name, why) = match item["type"] == "array" {
-                    true => (
-                        "x-kubernetes-list-type",
-                        "must be atomic as item of a list with x-kubernetes-list-type=set",
-                    ),
-                    false => (
-                        "x-kubernetes-map-type",
-                        "must be atomic as item of a list with x-kubernetes-list-type=set",
-                    ),
-                };
-                errors.required(&path.child("items").child(name), why);
-            }
-            if list_type == Some("set") && item["nullable"] == true {
-                let why = "cannot be nullable when x-kubernetes-list-type is set";
-                errors.forbidden(&path.child("items").child("nullable"), why);
-            }
-            return;
-        }
         if keys.is_empty() {
             errors.required(&keys_path, "must not be empty if x-kubernetes-list-type is map");
         }
         let item = &schema["items"];
-        if item["type"] != "object" {
-            let found = item["type"].as_str().unwrap_or_default();
-            let why = "must be object if parent array's x-kubernetes-list-type is map";
-            wrong_type(errors, &path.child("items"), found, why);
+        if item.is_null() {
+            let why = "must have a schema if x-kubernetes-list-type is map";
+            return errors.required(&path.child("items"), why);
         }
-        let required: HashSet<&str> =
-            item["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let found = item["type"].as_str().unwrap_or_default();
+        if found != "object" {
+            let why = "must be object if parent array's x-kubernetes-list-type is map";
+            return errors.invalid(&path.child("items").child("type"), found, why);
+        }
         let mut seen = HashSet::new();
-        for (at, key) in keys.iter().filter_map(Value::as_str).enumerate() {
+        for key in keys.iter().filter_map(Value::as_str) {
             if errors.is_full() {
                 return;
             }
             let property = &item["properties"][key];
-            let property_path = path.child("items").child("properties").key(key);
-            if !seen.insert(key) {
-                errors.duplicate(&keys_path.index(at), key);
-            }
             if !property.is_object() {
                 let why = "entries must all be names of item properties";
-                errors.invalid(&keys_path.index(at), key, why);
+                errors.invalid(&keys_path, Value::from(keys), why);
+            } else if matches!(property["type"].as_str(), Some("object" | "array")) {
+                let path = path.child("items").child("properties").key(key).child("type");
+                let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                errors.invalid(&path, found, why);
+            }
+            if !seen.insert(key) {
+                errors.invalid(&keys_path, Value::from(keys), "must not contain duplicate entries");
+            }
+        }
+    }
+
+    /// Checks that every item has its keys.
+    fn key_properties(&mut self, item: &Value, keys: &[Value], path: &Path) {
+        let errors = &mut self.found.schema;
+        let required: HashSet<&str> =
+            item["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        for key in keys.iter().filter_map(Value::as_str) {
+            let property = &item["properties"][key];
+            if errors.is_full() {
+                return;
+            }
+            if !property.is_object() {
                 continue;
             }
+            let path = path.child("items").child("properties").key(key);
             if !required.contains(key) && property["default"].is_null() {
                 let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a \
                            required property";
-                errors.required(&property_path.child("default"), why);
+                errors.required(&path.child("default"), why);
             }
             if property["nullable"] == true {
                 let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-                errors.forbidden(&property_path.child("nullable"), why);
-            }
-            if matches!(property["type"].as_str(), Some("object" | "array")) {
-                let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                errors.invalid(&property_path.child("type"), property["type"].clone(), why);
+                errors.forbidden(&path.child("nullable"), why);
             }
         }
     }

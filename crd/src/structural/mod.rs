@@ -6,7 +6,7 @@
 
 use orlop_api::validate::{FieldErrors, Path};
 use orlop_apimachinery::steps::Steps;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::pattern::{compile, compile_effort};
 use crate::rules::{self, Occurrence, RuleCosts, limit};
@@ -63,11 +63,38 @@ pub(crate) fn validate(schema: &Value, path: &Path, work: &mut Work, errors: &mu
         let why = format!("the schemas of all versions may not have more than {MAX_ALL_NODES} parts");
         return errors.forbidden(path, &why);
     }
+    if schema["nullable"] == true {
+        errors.forbidden(&path.child("nullable"), "nullable cannot be true at the root");
+    }
     let form = Schema::without_rules(schema);
     let mut costs = RuleCosts::default();
-    let mut check = Check { errors, work, costs: &mut costs, in_metadata: false, is_traceable: true };
+    let mut check = Check {
+        found: Found::default(),
+        work,
+        costs: &mut costs,
+        default_forbidden: None,
+        untraceable: None,
+        is_structural: true,
+    };
     check.schema(schema, &form, path, SchemaPosition::Root, Occurrence::once());
-    costs.check(path, errors);
+    let (is_structural, mut found) = (check.is_structural, check.found);
+    if !is_structural {
+        // Unsupported fields have an error of their own.
+        errors.extend(found.schema);
+        return;
+    }
+    found.form.sort();
+    let has_form = found.form.is_empty();
+    let is_sound = has_form && found.defaults.is_empty();
+    errors.extend(found.form);
+    if has_form {
+        errors.extend(found.defaults);
+    }
+    errors.extend(found.schema);
+    if is_sound {
+        errors.extend(found.rules);
+        costs.check(path, errors);
+    }
 }
 
 fn measure(schema: &Value, depth: usize, nodes: &mut usize) -> Result<(), String> {
@@ -102,13 +129,32 @@ fn measure(schema: &Value, depth: usize, nodes: &mut usize) -> Result<(), String
     Ok(())
 }
 
+/// The errors of a schema, in upstream's groups. Errors in the form of a schema hide those of its defaults, and both hide
+/// those of its rules.
+#[derive(Default)]
+struct Found {
+    form: FieldErrors,
+    defaults: FieldErrors,
+    schema: FieldErrors,
+    rules: FieldErrors,
+}
+
+impl Found {
+    fn is_full(&self) -> bool {
+        [&self.form, &self.defaults, &self.schema, &self.rules].into_iter().any(FieldErrors::is_full)
+    }
+}
+
 struct Check<'e> {
-    errors: &'e mut FieldErrors,
+    found: Found,
     work: &'e Work,
     costs: &'e mut RuleCosts,
-    in_metadata: bool,
-    /// False below items of lists without keys, because these items cannot be matched with their old values.
-    is_traceable: bool,
+    /// Why the schema may not have a default; `None` if it may.
+    default_forbidden: Option<String>,
+    /// The list or map above whose values cannot be matched with their old values.
+    untraceable: Option<Path>,
+    /// False if the schema contains a field that structural schemas do not support.
+    is_structural: bool,
 }
 
 impl Check<'_> {
@@ -121,122 +167,155 @@ impl Check<'_> {
         place: SchemaPosition,
         occurrence: Occurrence,
     ) {
-        if self.errors.is_full() {
+        if self.found.is_full() {
             return;
         }
+        let before = self.found.schema.len();
         let rules = schema["x-kubernetes-validations"].as_array().map_or(&[][..], Vec::as_slice);
-        self.plain(schema, form, path);
+        self.supported(schema, path);
         self.form(schema, path, place);
+        if form.limits.pattern.is_none() {
+            self.pattern(schema, path);
+        }
         let is_root_like = place == SchemaPosition::Root || schema["x-kubernetes-embedded-resource"] == true;
         let occurrence = occurrence.declared(form, !rules.is_empty(), is_root_like);
-        for (name, property) in members(&schema["properties"]) {
-            let Some(form) = form.properties.get(name) else { continue };
-            let path = path.child("properties").key(name);
-            if is_root_like && name == "metadata" {
-                self.metadata(property, &path);
-                let outer = std::mem::replace(&mut self.in_metadata, true);
-                self.schema(property, form, &path, SchemaPosition::Field, occurrence.property(name));
-                self.in_metadata = outer;
-                continue;
-            }
-            if is_root_like && matches!(name.as_str(), "apiVersion" | "kind") && property["type"] != "string"
-            {
-                let given = property["type"].as_str().unwrap_or_default();
-                self.errors.invalid(&path.child("type"), given, "must be string");
-            }
-            self.schema(property, form, &path, SchemaPosition::Field, occurrence.property(name));
-        }
         let elements = || occurrence.element(limit(schema));
-        if let Some(items) = form.items.as_deref() {
-            let traceable = self.is_traceable && schema["x-kubernetes-list-type"] == "map";
-            let outer = std::mem::replace(&mut self.is_traceable, traceable);
-            self.schema(&schema["items"], items, &path.child("items"), SchemaPosition::Item, elements());
-            self.is_traceable = outer;
-        }
         if let (true, Some(values)) = (schema["additionalProperties"].is_object(), form.additional.as_deref())
         {
-            self.schema(
-                &schema["additionalProperties"],
-                values,
-                &path.child("additionalProperties"),
-                SchemaPosition::Field,
-                elements(),
-            );
+            let path = path.child("additionalProperties");
+            self.schema(&schema["additionalProperties"], values, &path, SchemaPosition::Field, elements());
         }
-        self.combinations(schema, schema, path);
+        for (name, property) in members(&schema["properties"]) {
+            let Some(form) = form.properties.get(name) else { continue };
+            let (parent, path) = (path, path.child("properties").key(name));
+            let is_meta = is_root_like && matches!(name.as_str(), "apiVersion" | "kind" | "metadata");
+            let outer = (self.default_forbidden.clone(), self.untraceable.clone());
+            if self.untraceable.is_none() && schema["x-kubernetes-map-type"] == "atomic" {
+                self.untraceable = Some(parent.clone());
+            }
+            if is_meta {
+                self.type_or_metadata(name, property, &path, place);
+                self.default_forbidden = Some(match place {
+                    SchemaPosition::Root => format!("must not be set in top-level {name}"),
+                    SchemaPosition::Field | SchemaPosition::Item => "must not be set in metadata".to_owned(),
+                });
+            }
+            self.schema(property, form, &path, SchemaPosition::Field, occurrence.property(name));
+            (self.default_forbidden, self.untraceable) = outer;
+        }
+        self.combinations(schema, schema, path, path);
+        if let Some(items) = form.items.as_deref() {
+            let is_traceable = schema["x-kubernetes-list-type"] == "map";
+            let outer = self.untraceable.clone();
+            if self.untraceable.is_none() && !is_traceable {
+                self.untraceable = Some(path.clone());
+            }
+            self.schema(&schema["items"], items, &path.child("items"), SchemaPosition::Item, elements());
+            self.untraceable = outer;
+        }
+        self.lists_and_maps(schema, path);
         self.default(schema, form, path);
         let rules_path = path.child("x-kubernetes-validations");
-        if !rules.is_empty() && !occurrence.is_declared() {
+        for (at, rule) in rules.iter().enumerate() {
+            rules::validate_fields(rule, form, &rules_path.index(at), &mut self.found.schema);
+        }
+        // Expressions are compiled only for a valid schema.
+        if rules.is_empty() || self.found.schema.len() > before {
+            return;
+        }
+        if !occurrence.is_declared() {
             let why = "failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema \
                        to CEL declarations";
-            return self.errors.invalid_unshown(&rules_path, why);
+            return self.found.rules.invalid_unshown(&rules_path, why);
         }
         for (at, rule) in rules.iter().enumerate() {
+            let errors = &mut self.found.rules;
             let path = rules_path.index(at);
-            rules::validate(rule, form, self.is_traceable, &occurrence, &path, self.costs, self.errors);
+            rules::validate_expressions(
+                rule,
+                self.untraceable.as_ref(),
+                &occurrence,
+                &path,
+                self.costs,
+                errors,
+            );
         }
     }
 
-    /// Checks that the schema of metadata restricts only `name` and `generateName`.
-    fn metadata(&mut self, schema: &Value, path: &Path) {
+    /// Checks the schema of `apiVersion`, `kind` or `metadata`. That of metadata restricts only `name` and
+    /// `generateName`.
+    fn type_or_metadata(&mut self, name: &str, schema: &Value, path: &Path, place: SchemaPosition) {
+        let given = schema["type"].as_str().unwrap_or_default();
+        let wanted = if name == "metadata" { "object" } else { "string" };
+        if given != wanted {
+            self.found.form.invalid(&path.child("type"), given, &format!("must be {wanted}"));
+        }
+        let is_name = |name: &String| matches!(name.as_str(), "name" | "generateName");
         let only = members(schema).all(|(name, value)| match name.as_str() {
-            "type" | "description" => true,
-            "properties" => members(value).all(|(name, _)| matches!(name.as_str(), "name" | "generateName")),
+            "type" | "description" | "default" => true,
+            "properties" => members(value).all(|(name, _)| is_name(name)),
             _ => false,
         });
-        if !only {
+        if name == "metadata" && place == SchemaPosition::Root && !only {
             let why = "must not specify anything other than name and generateName, but metadata is implicitly \
                        specified";
-            self.errors.forbidden(path, why);
+            self.found.form.forbidden(path, why);
         }
     }
 
-    /// Checks the rules for every schema, regardless of its position.
-    fn plain(&mut self, schema: &Value, form: &Schema, path: &Path) {
-        for name in ["definitions", "dependencies", "patternProperties"] {
-            if members(&schema[name]).next().is_some() {
-                self.errors.forbidden(&path.child(name), &format!("{name} is not supported"));
-            }
-        }
-        for name in ["id", "$schema", "$ref", "additionalItems"] {
-            if !schema[name].is_null() && schema[name] != "" {
-                self.errors.forbidden(&path.child(name), &format!("{name} is not supported"));
-            }
-        }
-        if schema["uniqueItems"] == true {
-            let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-            self.errors.forbidden(&path.child("uniqueItems"), why);
-        }
-        if schema["additionalProperties"] == false {
-            let why = "additionalProperties cannot be set to false";
-            self.errors.forbidden(&path.child("additionalProperties"), why);
-        }
-        if !schema["additionalProperties"].is_null() && members(&schema["properties"]).next().is_some() {
-            let why = "additionalProperties and properties are mutual exclusive";
-            self.errors.forbidden(&path.child("additionalProperties"), why);
-        }
-        if schema["items"].is_array() {
-            let why = "items must be a schema object and not an array";
-            self.errors.forbidden(&path.child("items"), why);
-        }
-        if let Some(pattern) = schema["pattern"].as_str()
-            && form.limits.pattern.is_none()
-            && let Err(error) = compile(pattern)
-        {
-            let why = format!("must be a valid regular expression, but isn't: {error}");
-            self.errors.invalid(&path.child("pattern"), pattern, &why);
-        }
+    /// Checks for fields that structural schemas do not support, and for values that no schema may have.
+    fn supported(&mut self, schema: &Value, path: &Path) {
+        let errors = &mut self.found.schema;
         let given = schema["type"].as_str().unwrap_or_default();
         if Type::parse(given).is_none() {
             let types = ["array", "boolean", "integer", "number", "object", "string"];
-            self.errors.not_supported(&path.child("type"), given, &types);
+            errors.not_supported(&path.child("type"), given, &types);
         }
-        self.lists_and_maps(schema, path);
+        if let Some(why) = self.default_forbidden.as_ref().filter(|_| !schema["default"].is_null()) {
+            errors.forbidden(&path.child("default"), why);
+        }
+        for name in
+            ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref", "$schema"]
+        {
+            let value = &schema[name];
+            let is_empty = value.is_null() || value == "" || value.as_object().is_some_and(Map::is_empty);
+            if !is_empty {
+                self.is_structural = false;
+                errors.forbidden(&path.child(name), &format!("{name} is not supported"));
+            }
+        }
+        if given == "null" {
+            let why = "type cannot be set to null, use nullable as an alternative";
+            errors.forbidden(&path.child("type"), why);
+        }
+        if schema["items"].is_array() {
+            self.is_structural = false;
+            errors.forbidden(&path.child("items"), "items must be a schema object and not an array");
+        }
+        if schema["uniqueItems"] == true {
+            let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+            errors.forbidden(&path.child("uniqueItems"), why);
+        }
+        let additional = &schema["additionalProperties"];
+        if !additional.is_null() && additional != true && members(&schema["properties"]).next().is_some() {
+            let why = "additionalProperties and properties are mutual exclusive";
+            errors.forbidden(&path.child("additionalProperties"), why);
+        }
+    }
+
+    /// Checks that a pattern compiles.
+    fn pattern(&mut self, schema: &Value, path: &Path) {
+        if let Some(pattern) = schema["pattern"].as_str()
+            && let Err(error) = compile(pattern)
+        {
+            let why = format!("must be a valid regular expression, but isn't: {error}");
+            self.found.form.invalid(&path.child("pattern"), pattern, &why);
+        }
     }
 
     /// Checks the fields that define the structure of a value.
     fn form(&mut self, schema: &Value, path: &Path, place: SchemaPosition) {
-        let errors = &mut *self.errors;
+        let errors = &mut self.found.form;
         let flag = |name: &str| schema[name] == true;
         let (either, keeps, embeds) = (
             flag("x-kubernetes-int-or-string"),
@@ -244,33 +323,35 @@ impl Check<'_> {
             flag("x-kubernetes-embedded-resource"),
         );
         let given = schema["type"].as_str().unwrap_or_default();
+        let additional = path.child("additionalProperties");
+        let has_additional = !schema["additionalProperties"].is_null();
         if given == "array" && !schema["items"].is_object() && !schema["items"].is_array() {
             errors.required(&path.child("items"), "must be specified");
         }
-        if place == SchemaPosition::Root && !schema["additionalProperties"].is_null() {
-            errors.forbidden(&path.child("additionalProperties"), "must not be used at the root");
+        if place == SchemaPosition::Root && has_additional {
+            errors.forbidden(&additional, "must not be used at the root");
         }
-        if either {
-            for name in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
-                if flag(name) {
-                    let why = "must be false if x-kubernetes-int-or-string is true";
-                    errors.invalid(&path.child(name), true, why);
-                }
+        for name in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
+            if either && flag(name) {
+                let why = "must be false if x-kubernetes-int-or-string is true";
+                errors.invalid(&path.child(name), true, why);
             }
-        } else if embeds && given != "object" {
+        }
+        if embeds && given != "object" {
             wrong_type(errors, path, given, "must be object if x-kubernetes-embedded-resource is true");
-        } else if place == SchemaPosition::Root && given != "object" {
-            match given {
-                "" => errors.required(&path.child("type"), "must not be empty at the root"),
-                other => errors.invalid(&path.child("type"), other, "must be object at the root"),
-            }
-        } else if given.is_empty() && !keeps {
+        } else if given.is_empty() && !either && !keeps {
             let why = match place {
                 SchemaPosition::Root => "must not be empty at the root",
                 SchemaPosition::Field => "must not be empty for specified object fields",
                 SchemaPosition::Item => "must not be empty for specified array items",
             };
             errors.required(&path.child("type"), why);
+        }
+        if embeds && has_additional {
+            errors.forbidden(&additional, "must not be used if x-kubernetes-embedded-resource is set");
+        }
+        if place == SchemaPosition::Root && !given.is_empty() && given != "object" {
+            errors.invalid(&path.child("type"), given, "must be object at the root");
         }
         if embeds && !keeps && members(&schema["properties"]).next().is_none() {
             let why = "must not be empty if x-kubernetes-embedded-resource is true without \
@@ -282,29 +363,26 @@ impl Check<'_> {
     /// Checks that a default is valid for its schema.
     fn default(&mut self, schema: &Value, form: &Schema, path: &Path) {
         let given = &schema["default"];
-        if given.is_null() {
+        if given.is_null() || self.default_forbidden.is_some() {
             return;
         }
+        let errors = &mut self.found.defaults;
         let path = path.child("default");
-        if self.in_metadata {
-            return self.errors.forbidden(&path, "must not be set in metadata");
-        }
         if default::weigh(given, &self.work.weight).is_err() {
-            return self.errors.forbidden(&path, "the defaults are too large");
+            return errors.forbidden(&path, "the defaults are too large");
         }
         let (mut value, mut dropped) = (given.clone(), Vec::new());
         prune::prune(form, &mut value, form.embedded, &mut dropped);
         if !dropped.is_empty() {
-            let why = "must not have unknown fields";
-            return self.errors.invalid(&path, given.clone(), &format!("{why}: {}", dropped.join(", ")));
+            errors.invalid(&path, given.clone(), "must not have unknown fields");
         }
         if default::fill(form, &mut value, &self.work.weight).is_err() {
-            return self.errors.forbidden(&path, "the defaults are too large");
+            return errors.forbidden(&path, "the defaults are too large");
         }
-        values::validate_within(&self.work.steps, form, &path, &value, None, self.errors);
-        if value.is_null() && !form.nullable {
-            self.errors.invalid(&path, given.clone(), "must not be null");
-        }
+        // The messages contain the place within the default.
+        let mut found = FieldErrors::new();
+        values::validate_within(&self.work.steps, form, &Path::default(), &value, None, &mut found);
+        errors.extend_below(&path, found);
     }
 }
 

@@ -1,74 +1,96 @@
 //! Checks the schemas in `allOf`, `anyOf`, `oneOf` and `not`.
 
 use orlop_api::validate::Path;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Check;
-use crate::pattern::compile;
 use crate::schema::members;
 
 impl Check<'_> {
-    /// Checks that `allOf`, `anyOf`, `oneOf` and `not` only validate values and do not define structure.
-    pub(super) fn combinations(&mut self, schema: &Value, form: &Value, path: &Path) {
-        let either = form["x-kubernetes-int-or-string"] == true;
-        for name in ["allOf", "anyOf", "oneOf"] {
-            for (at, part) in schema[name].as_array().into_iter().flatten().enumerate() {
-                let is_either_list = either && matches!(name, "anyOf" | "allOf");
-                self.judging(part, form, &path.child(name).index(at), is_either_list);
+    /// Checks that `allOf`, `anyOf`, `oneOf` and `not` only validate values and do not define structure. `form` is the
+    /// schema that defines the structure of the values, at `form_path`.
+    pub(super) fn combinations(&mut self, schema: &Value, form: &Value, path: &Path, form_path: &Path) {
+        for name in ["not", "allOf", "anyOf", "oneOf"] {
+            let path = path.child(name);
+            if name == "not" && schema["not"].is_object() {
+                self.part(&schema["not"], form, &path, form_path);
             }
-        }
-        if schema["not"].is_object() {
-            self.judging(&schema["not"], form, &path.child("not"), false);
-        }
-    }
-
-    fn judging(&mut self, part: &Value, form: &Value, path: &Path, may_have_type: bool) {
-        self.plain_part(part, path, may_have_type);
-        for (name, property) in members(&part["properties"]) {
-            let below = &form["properties"][name];
-            let path = path.child("properties").key(name);
-            let is_open = form["x-kubernetes-preserve-unknown-fields"] == true;
-            if !below.is_object() && !is_open {
-                self.errors
-                    .required(&path, "because it is defined in a value validation, but not in the structure");
+            if name == "anyOf" && is_int_or_string(&schema[name]) {
                 continue;
             }
-            self.judging(property, below, &path, false);
+            for (at, part) in schema[name].as_array().into_iter().flatten().enumerate() {
+                self.part(part, form, &path.index(at), form_path);
+            }
         }
-        if part["items"].is_object() {
-            self.judging(&part["items"], &form["items"], &path.child("items"), false);
-        }
-        self.combinations(part, form, path);
     }
 
-    fn plain_part(&mut self, part: &Value, path: &Path, may_have_type: bool) {
-        let errors = &mut *self.errors;
-        if !may_have_type && part["type"].as_str().is_some_and(|ty| !ty.is_empty()) {
-            errors.forbidden(&path.child("type"), "must be empty to be structural");
-        }
-        for name in ["default", "additionalProperties", "x-kubernetes-preserve-unknown-fields"] {
-            if !part[name].is_null() {
-                errors.forbidden(&path.child(name), "must be undefined to be structural");
+    fn part(&mut self, part: &Value, form: &Value, path: &Path, form_path: &Path) {
+        self.supported(part, path);
+        self.pattern(part, path);
+        self.only_validates(part, path);
+        for (name, property) in members(&part["properties"]) {
+            let below = &form["properties"][name];
+            let (path, form_path) =
+                (path.child("properties").key(name), form_path.child("properties").key(name));
+            if below.is_object() {
+                self.part(property, below, &path, &form_path);
+            } else {
+                self.found.form.required(&form_path, &format!("because it is defined in {path}"));
             }
         }
-        for name in ["nullable", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"] {
-            if part[name] == true {
-                errors.forbidden(&path.child(name), "must be false to be structural");
+        if part["items"].is_object() {
+            let (path, form_path) = (path.child("items"), form_path.child("items"));
+            if form["items"].is_object() {
+                self.part(&part["items"], &form["items"], &path, &form_path);
+            } else {
+                self.found.form.required(&form_path, &format!("because it is defined in {path}"));
             }
         }
-        for name in ["title", "description"] {
-            if part[name].as_str().is_some_and(|text| !text.is_empty()) {
-                errors.forbidden(&path.child(name), "must be empty to be structural");
+        self.combinations(part, form, path, form_path);
+        self.lists_and_maps(part, path);
+    }
+
+    fn only_validates(&mut self, part: &Value, path: &Path) {
+        let errors = &mut self.found.form;
+        let is_set = |name: &str| match &part[name] {
+            Value::Null => false,
+            Value::Bool(false) => name == "additionalProperties",
+            Value::String(text) => !text.is_empty(),
+            Value::Array(list) => !list.is_empty(),
+            Value::Bool(true) | Value::Number(_) | Value::Object(_) => true,
+        };
+        let wanted: [(&[&str], &str); 3] = [
+            (
+                &["type", "title", "description", "x-kubernetes-list-map-keys", "x-kubernetes-validations"],
+                "empty",
+            ),
+            (
+                &["additionalProperties", "default", "x-kubernetes-list-type", "x-kubernetes-map-type"],
+                "undefined",
+            ),
+            (
+                &[
+                    "nullable",
+                    "x-kubernetes-preserve-unknown-fields",
+                    "x-kubernetes-embedded-resource",
+                    "x-kubernetes-int-or-string",
+                ],
+                "false",
+            ),
+        ];
+        for (names, why) in wanted {
+            for name in names.iter().filter(|name| is_set(name)) {
+                errors.forbidden(&path.child(name), &format!("must be {why} to be structural"));
             }
         }
-        if part["x-kubernetes-validations"].as_array().is_some_and(|rules| !rules.is_empty()) {
-            errors.forbidden(&path.child("x-kubernetes-validations"), "must be empty to be structural");
-        }
-        if let Some(pattern) = part["pattern"].as_str()
-            && let Err(error) = compile(pattern)
-        {
-            let why = format!("must be a valid regular expression, but isn't: {error}");
-            errors.invalid(&path.child("pattern"), pattern, &why);
+        if !part["properties"]["metadata"].is_null() {
+            let path = path.child("properties").key("metadata");
+            errors.forbidden(&path, "must not be specified in a nested context");
         }
     }
+}
+
+/// Whether these are the parts with which a value is an integer or a string. They may have types.
+fn is_int_or_string(parts: &Value) -> bool {
+    *parts == json!([{"type": "integer"}, {"type": "string"}])
 }

@@ -14,6 +14,7 @@ use crate::format;
 use crate::schema::{Items, Schema, Type, members};
 
 mod combinations;
+mod embedded;
 
 /// The steps of one validation. A step is one value that one schema is applied to, or some text: the time of a
 /// validation is the product of the sizes of the schema and the value, and each may be large.
@@ -94,7 +95,7 @@ fn check(
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
     if schema.embedded && errors.len() == before {
-        check_embedded(path, value, errors);
+        embedded::check(path, value, errors);
     }
     Ok(())
 }
@@ -171,10 +172,10 @@ fn check_type(schema: &Schema, path: &Path, value: &Value, errors: &mut FieldErr
     fits
 }
 
-/// Formats a path for error messages.
+/// Formats a path for error messages. The root has an empty name.
 fn place(path: &Path) -> String {
     let text = path.to_string();
-    if text == "<nil>" { "in body".to_owned() } else { format!("{text} in body") }
+    if text == "<nil>" { " in body".to_owned() } else { format!("{text} in body") }
 }
 
 fn check_limits(
@@ -330,21 +331,6 @@ fn check_list(
         }
     }
     Ok(())
-}
-
-/// Checks that an embedded object has an apiVersion and a kind.
-fn check_embedded(path: &Path, value: &Value, errors: &mut FieldErrors) {
-    for name in ["apiVersion", "kind"] {
-        match value.get(name) {
-            Some(Value::String(text)) if !text.is_empty() => {}
-            Some(Value::String(_)) | None => errors.required(&path.child(name), "must not be empty"),
-            Some(other) => errors.type_invalid(
-                &path.child(name),
-                kind(other),
-                &format!("{} must be of type string: {:?}", place(&path.child(name)), kind(other)),
-            ),
-        }
-    }
 }
 
 #[cfg(test)]

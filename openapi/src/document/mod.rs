@@ -3,7 +3,7 @@
 //! [`Documents`] builds and caches them; `v3` and `v2` define their contents, `gnostic` encodes
 //! version 2 in protobuf; `schemas` is shared by both versions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use bytes::Bytes;
@@ -35,6 +35,14 @@ impl Document {
 
 fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+/// Encodes an OpenAPI v3 document in protobuf, as gnostic's `openapi.v3.Document`.
+///
+/// # Errors
+/// The body of the document is not JSON.
+pub fn v3_protobuf(document: &Document) -> serde_json::Result<Vec<u8>> {
+    Ok(gnostic::v3::encode(&serde_json::from_slice(&document.body)?))
 }
 
 /// All documents of a server. Each is built and cached on its first request.
@@ -69,7 +77,7 @@ impl Documents {
 
     /// `/openapi/v2` as gnostic's `openapi.v2.Document` in protobuf.
     pub fn v2_protobuf(&self) -> &Document {
-        self.v2_protobuf.get_or_init(|| Document::new(gnostic::encode(&v2::document(&self.resources))))
+        self.v2_protobuf.get_or_init(|| Document::new(gnostic::v2::encode(&v2::document(&self.resources))))
     }
 
     /// The paths of the documents with their hashes, for an index that covers several sets.
@@ -90,7 +98,15 @@ impl Documents {
             let own = own
                 .into_iter()
                 .map(|(path, document)| (path.to_owned(), Document::new(document.to_string().into_bytes())));
-            by_path.into_iter().map(document).chain(own).collect()
+            // The groups of custom kinds have no document of their own.
+            let given = self.resources.iter().filter(|resource| resource.own_schema.is_none());
+            let groups: BTreeSet<&str> =
+                given.map(|resource| resource.group).filter(|group| !group.is_empty()).collect();
+            let discovery = own::discovery(&groups);
+            let discovery = discovery
+                .into_iter()
+                .map(|(path, document)| (path, Document::new(document.to_string().into_bytes())));
+            by_path.into_iter().map(document).chain(own).chain(discovery).collect()
         })
     }
 }

@@ -84,7 +84,8 @@ fn parsed(document: &Document) -> Value {
 fn index_contains_each_document_with_its_hash() {
     let documents = documents();
     let index = parsed(&index(documents.v3_entries()));
-    let paths = ["api/v1", "apis/storage.k8s.io/v1", "orlop", "version"];
+    let paths =
+        ["api", "api/v1", "apis", "apis/storage.k8s.io", "apis/storage.k8s.io/v1", "orlop", "version"];
     for path in paths {
         let hash = &documents.v3(path).expect("there is one").hash;
         assert_eq!(hash.len(), 128);
@@ -341,4 +342,54 @@ fn non_resource_endpoints_are_documented() {
     }
     let version = parsed(documents.v3("version").expect("there is one"));
     assert_eq!(version["paths"]["/version"]["get"]["operationId"], "getCodeVersion");
+}
+
+#[test]
+fn groups_have_documents_of_their_own() {
+    let documents = documents();
+    for (path, endpoint) in
+        [("api", "/api/"), ("apis", "/apis/"), ("apis/storage.k8s.io", "/apis/storage.k8s.io/")]
+    {
+        let document = parsed(documents.v3(path).unwrap_or_else(|| panic!("{path}")));
+        assert!(document["paths"][endpoint]["get"].is_object(), "{path}: {document}");
+    }
+    assert!(documents.v3("apis/").is_none());
+}
+
+#[test]
+fn custom_schemas_contain_the_fields_of_every_object() {
+    let of = |schema: Value| {
+        let own_schema = OwnSchema::new(move || Some(schema.clone()));
+        let custom = ResourceDoc {
+            group: "example.com",
+            version: "v1",
+            kind: "Widget",
+            plural: "widgets",
+            namespaced: true,
+            schema: "com.example.v1.Widget",
+            own_schema: Some(own_schema),
+            verbs: &["get", "list"],
+            subresources: Vec::new(),
+        };
+        Documents::new(&[custom])
+    };
+    let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true, "required": ["kind"]});
+    let port = json!({"x-kubernetes-int-or-string": true});
+    let documents = of(json!({"type": "object", "properties": {"port": port, "object": embedded}}));
+    let document = parsed(documents.v3("apis/example.com/v1").expect("there is one"));
+    let schemas = &document["components"]["schemas"];
+    let properties = &schemas["com.example.v1.Widget"]["properties"];
+    let meta = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    assert_eq!(properties["metadata"]["allOf"], json!([{"$ref": meta}]));
+    assert_eq!(properties["port"]["anyOf"], json!([{"type": "integer"}, {"type": "string"}]));
+    assert_eq!(properties["object"]["required"], json!(["kind", "apiVersion"]));
+    assert_eq!(properties["object"]["properties"]["metadata"]["allOf"], json!([{"$ref": meta}]));
+    assert_eq!(schemas["com.example.v1.WidgetList"]["description"], "WidgetList is a list of Widget");
+
+    let open = of(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+    let definition = &parsed(open.v2_json())["definitions"]["com.example.v1.Widget"];
+    assert_eq!(definition["type"], "object");
+    assert_eq!(definition["properties"], Value::Null);
+    let missing = parsed(of(Value::Null).v3("apis/example.com/v1").expect("there is one"));
+    assert_eq!(missing["components"]["schemas"]["com.example.v1.Widget"]["properties"], Value::Null);
 }

@@ -21,6 +21,10 @@
 //!
 //! Sources: the struct tags and markers of upstream's `types.go` at 1.36.
 
+mod values;
+
+pub(crate) use values::{document_default, values};
+
 use std::collections::HashMap;
 
 use crate::shape::{ListType, Presence, Strategic};

@@ -184,8 +184,10 @@ impl Loader<'_> {
                 add_number(&mut numbers, field, known);
             }
             order.push(field.clone());
-            // k8s-openapi marks metadata as required wherever its own field is not optional; upstream never does.
-            let is_required = field != "metadata" && required.contains(&field.as_str());
+            // k8s-openapi marks metadata as required wherever its own field is not optional; upstream only that of core
+            // events.
+            let is_required = required.contains(&field.as_str())
+                && (field != "metadata" || name == "io.k8s.api.core.v1.Event");
             fields.insert(field.clone(), self.field(field, schema, known, is_required));
         }
         order.sort_unstable();

@@ -242,3 +242,42 @@ async fn stored_definition_with_the_prefix_of_secrets_is_not_served() {
     until(&rig, &named, 404).await;
     assert_eq!(rig.get(&format!("{secrets}/s")).await.expect(200).json()["data"]["k"], "dg==");
 }
+
+#[tokio::test]
+async fn answers_about_custom_kinds_are_upstreams() {
+    let rig = Rig::new().await;
+    let mut definition = definition();
+    let mut old = definition["spec"]["versions"][0].clone();
+    old["name"] = "v1beta1".into();
+    old["storage"] = false.into();
+    old["deprecated"] = true.into();
+    definition["spec"]["versions"].as_array_mut().unwrap().push(old);
+    rig.post(DEFINITIONS, definition).await.expect(201);
+    until(&rig, WIDGETS, 200).await;
+    rig.post(WIDGETS, widget("a", json!([]))).await.expect(201);
+
+    let list = rig.get(WIDGETS).await.expect(200).json();
+    assert_eq!(
+        (text(&list, "/metadata/continue"), list["items"].as_array().map(Vec::len)),
+        (String::new(), Some(1))
+    );
+    let old = rig.get("/apis/example.com/v1beta1/namespaces/default/widgets/a").await.expect(200);
+    let want = "299 - \"example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget\"";
+    assert_eq!(old.header("warning"), want);
+    let missing = rig.get(&format!("{WIDGETS}/a/status")).await.expect(404);
+    assert_eq!(text(&missing.json(), "/message"), "widgets.example.com \"a\" not found");
+    let unknown = rig.get("/apis/example.com/v2/namespaces/default/widgets/a").await.expect(404);
+    assert_eq!(unknown.text(), "404 page not found\n");
+    let refused = rig.post(&format!("{WIDGETS}/a"), json!({})).await.expect(405);
+    let want = "create is not supported on resources of kind \"widgets.example.com\"";
+    assert_eq!(text(&refused.json(), "/message"), want);
+    let html = rig.get_as(&format!("{WIDGETS}/a"), "text/html").await.expect(406);
+    assert!(text(&html.json(), "/message").starts_with("only the following media types are accepted"));
+
+    let named = format!("{DEFINITIONS}/widgets.example.com");
+    let ending = rig.delete(&named, Value::Null).await.expect(200).json();
+    assert_eq!(
+        (&ending["metadata"]["generation"], &ending["metadata"]["deletionGracePeriodSeconds"]),
+        (&json!(1), &Value::Null)
+    );
+}

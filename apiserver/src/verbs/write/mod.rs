@@ -328,6 +328,10 @@ pub(crate) fn may_go(kind: &dyn Kind, object: &Object) -> bool {
 /// Sets deletion time and grace period when the deletion of an object begins.
 pub(crate) fn mark_deleted(kind: &dyn Kind, object: &mut Object, at: jiff::Timestamp, grace: Option<i64>) {
     object.set(&["metadata", "deletionTimestamp"], show_time(at));
+    if kind.deletion_finalizer().is_some() {
+        // As upstream, the deletion of such an object is a plain update.
+        return kind.begin_delete(object);
+    }
     if let Some(grace) = grace {
         object.set(&["metadata", "deletionGracePeriodSeconds"], grace);
     }

@@ -127,7 +127,8 @@ pub(crate) fn paths(ty: &StructType, object: &Map<String, Value>) -> Set {
 fn field_nodes(ty: &StructType, map: &Map<String, Value>) -> Vec<Node> {
     let nodes = map.iter().filter_map(|(name, value)| {
         let mut node = node(Element::field(name), Ty::of_member(ty, name)?, value);
-        node.member |= is_bare(value);
+        // An undeclared field of an open struct is a key of a map.
+        node.member |= is_bare(value) || ty.field(name).is_none();
         Some(node)
     });
     nodes.collect()

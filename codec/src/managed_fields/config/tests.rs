@@ -104,3 +104,14 @@ fn configuration_paths_follow_list_and_map_types() {
         assert_eq!(print(&paths(struct_type(schema), &map(object.clone()))), expected, "{object}");
     }
 }
+
+#[test]
+fn undeclared_fields_of_an_open_struct_are_owned_like_keys() {
+    let ty = struct_type(orlop_openapi::OPEN_OBJECT);
+    let object = map(json!({"metadata": {"labels": {"a": "b"}}, "spec": {"a": {"b": 1}, "l": [1]}}));
+    let want = json!({
+        "f:metadata": {"f:labels": {"f:a": {}}},
+        "f:spec": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:l": {}},
+    });
+    assert_eq!(print(&paths(ty, &object)), want);
+}

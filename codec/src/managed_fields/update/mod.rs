@@ -57,12 +57,9 @@ impl Writer<'_> {
             LazyLock::new(|| Set::of_fields(&[&["spec"], &["status", "conditions"]]));
         static APPROVAL: LazyLock<Set> =
             LazyLock::new(|| Set::of_fields(&[&["spec"], &["status", "certificate"]]));
-        static CUSTOM_STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["spec"]]));
         let names = self.kind.names();
         match (self.kind.policy().status, self.subresource, names.plural) {
             (StatusSubresource::None, _, _) => &NOTHING,
-            // A status write to a custom object changes only the status.
-            (_, "status", _) if self.kind.is_custom() => &CUSTOM_STATUS,
             (StatusSubresource::StatusOnly, "status", _) => &ALL_BUT_STATUS,
             (StatusSubresource::WithMetadata, "status", "pods") => &POD,
             (StatusSubresource::WithMetadata, "status", "deployments") => &DEPLOYMENT,

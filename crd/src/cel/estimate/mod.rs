@@ -17,6 +17,7 @@ use cel::common::ast::{
 mod call;
 mod call_estimate;
 mod decl;
+mod declared_type;
 mod kind;
 mod library;
 mod place;

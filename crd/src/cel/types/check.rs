@@ -2,6 +2,8 @@
 //!
 //! Upstream: cel-go `checker/checker.go`, `checker/errors.go`.
 
+use std::rc::Rc;
+
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, StructExpr};
 
 use super::declared::{self, DEVICE, NAMESPACE, REQUEST, REVIEW, VARIABLES};
@@ -25,12 +27,32 @@ pub(crate) struct Declarations {
     pub(crate) variables: Option<Vec<(String, Ty)>>,
     /// Whether the expression selects devices: its only variable is `device`.
     pub(crate) is_device_selector: bool,
+    /// The type of `self` in a rule of a schema; there is no other variable but `oldSelf`.
+    pub(crate) own: Option<Rc<dyn OwnType>>,
+    /// Whether `oldSelf` is an optional.
+    pub(crate) has_optional_old: bool,
+}
+
+/// The type that a schema declares.
+pub(crate) trait OwnType: std::fmt::Debug {
+    /// The type of `self`.
+    fn own(&self) -> Ty;
+    /// The type of a field of an object type.
+    fn field(&self, object: &str, name: &str) -> Option<Ty>;
 }
 
 impl Declarations {
     fn ident(&self, name: &str) -> Option<Ty> {
+        let of_type = || type_named(name).map(|ty| Ty::Type(Some(ty.into())));
+        if let Some(own) = &self.own {
+            return match name {
+                "self" => Some(own.own()),
+                "oldSelf" if self.has_optional_old => Some(Ty::optional(own.own())),
+                "oldSelf" => Some(own.own()),
+                _ => of_type(),
+            };
+        }
         if self.is_device_selector {
-            let of_type = || type_named(name).map(|ty| Ty::Type(Some(ty.into())));
             return if name == "device" { Some(Ty::object(DEVICE)) } else { of_type() };
         }
         match name {
@@ -42,11 +64,14 @@ impl Declarations {
             "namespaceObject" => Some(Ty::object(NAMESPACE)),
             "authorizer" => self.has_authorizer.then(|| Ty::object(declared::AUTHORIZER)),
             "variables" => self.variables.as_ref().map(|_| Ty::object(VARIABLES)),
-            _ => type_named(name).map(|ty| Ty::Type(Some(ty.into()))),
+            _ => of_type(),
         }
     }
 
     fn field(&self, ty: &str, name: &str) -> Option<Ty> {
+        if let Some(own) = &self.own {
+            return own.field(ty, name);
+        }
         if ty != VARIABLES {
             return declared::field(ty, name);
         }

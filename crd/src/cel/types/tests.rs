@@ -1,3 +1,4 @@
+use super::check::check;
 use super::*;
 use crate::cel::check::parse_text;
 
@@ -18,6 +19,7 @@ fn expressions_have_types() {
         is_review: false,
         variables: Some(vec![("n".to_owned(), Ty::Int), ("names".to_owned(), Ty::list(Ty::Text))]),
         is_device_selector: false,
+        ..Declarations::default()
     };
     for (text, want) in [
         ("object.metadata.name", Ok("dyn")),

@@ -4,7 +4,9 @@
 //! The encoder supports only what [`crate::v2`] puts into the document. The field numbers are those of gnostic's
 //! `OpenAPIv2.proto`.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use super::message::{Message, members};
 
 /// Encodes a document.
 pub(crate) fn encode(document: &Value) -> Vec<u8> {
@@ -82,63 +84,7 @@ fn schema(value: &Value) -> Message {
 
 /// The fields that begin with `x-`, as `NamedAny` with YAML in it; JSON is valid YAML.
 fn extensions(value: &Value, number: u32, out: &mut Message) {
-    for (name, content) in members(value) {
-        if name.starts_with("x-") {
-            let mut any = Message::default();
-            any.bytes(2, format!("{content}\n").as_bytes());
-            out.named(number, name, any);
-        }
-    }
-}
-
-fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    value.as_object().into_iter().flat_map(Map::iter)
-}
-
-/// A message under construction.
-#[derive(Default)]
-struct Message {
-    bytes: Vec<u8>,
-}
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.bytes.push(value.to_le_bytes()[0] | 0x80);
-            value >>= 7;
-        }
-        self.bytes.push(value.to_le_bytes()[0]);
-    }
-
-    fn bytes(&mut self, number: u32, content: &[u8]) {
-        self.varint(u64::from(number) << 3 | 2);
-        self.varint(content.len() as u64);
-        self.bytes.extend_from_slice(content);
-    }
-
-    /// Appends a string field; omits it if the value is not a string.
-    fn text(&mut self, number: u32, value: &Value) {
-        if let Some(text) = value.as_str() {
-            self.bytes(number, text.as_bytes());
-        }
-    }
-
-    fn message(&mut self, number: u32, message: Message) {
-        self.bytes(number, &message.bytes);
-    }
-
-    /// `{1: name, 2: value}`, gnostic's ordered representation of a map entry.
-    fn named(&mut self, number: u32, name: &str, value: Message) {
-        let mut entry = Message::default();
-        entry.bytes(1, name.as_bytes());
-        entry.message(2, value);
-        self.message(number, entry);
-    }
-
-    /// A message with this one as its only field.
-    fn within(self, number: u32) -> Message {
-        let mut outer = Message::default();
-        outer.message(number, self);
-        outer
+    for (name, content) in members(value).filter(|(name, _)| name.starts_with("x-")) {
+        out.named(number, name, Message::yaml(content));
     }
 }

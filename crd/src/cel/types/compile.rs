@@ -1,0 +1,36 @@
+//! Parses an expression and checks its types.
+
+use cel::common::ast::IdedExpr;
+
+use super::check::{Declarations, check};
+use super::ty::Ty;
+use crate::cel::check::{Issue, parse_text};
+
+/// Compiles an expression, and returns the type of its result. The error lists the mistakes as cel-go does.
+pub(crate) fn compile(text: &str, declarations: &Declarations) -> Result<(IdedExpr, Ty), String> {
+    let failed = |issues: Vec<Issue>| {
+        let shown: Vec<String> = issues.iter().map(|issue| issue.shown(text)).collect();
+        shown.join("\n")
+    };
+    let parsed = parse_text(text).map_err(failed)?;
+    let ty = check(&parsed.expr, declarations).map_err(|mistakes| {
+        let place =
+            |id| parsed.source.offset_for(id).map_or((0, 0), |(start, _)| place(text, start as usize));
+        let mut issues: Vec<Issue> = mistakes
+            .into_iter()
+            .map(|(id, message)| {
+                let (line, column) = place(id);
+                Issue { line, column, message }
+            })
+            .collect();
+        issues.sort_by_key(|issue| (issue.line, issue.column));
+        failed(issues)
+    })?;
+    Ok((parsed.expr, ty))
+}
+
+/// Returns the line and the column of a character, from 1.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.chars().take(offset);
+    before.fold((1, 1), |(line, column), c| if c == '\n' { (line + 1, 1) } else { (line, column + 1) })
+}
