@@ -24,6 +24,7 @@ use orlop_api::status::ApiError;
 /// Groups in upstream's order, which decides between kinds with the same short name. Groups without a kind are
 /// not listed.
 const GROUP_ORDER: &[&str] = &[
+    "apiregistration.k8s.io",
     "apps",
     "events.k8s.io",
     "authentication.k8s.io",
@@ -41,6 +42,7 @@ const GROUP_ORDER: &[&str] = &[
     "coordination.k8s.io",
     "node.k8s.io",
     "discovery.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
     "resource.k8s.io",
 ];
 
@@ -67,8 +69,8 @@ pub(super) fn groups(served: &Served) -> Vec<(&'static str, Vec<&'static str>)> 
     let mut groups: Vec<(&'static str, Vec<&'static str>)> = GROUP_ORDER
         .iter()
         .copied()
-        .filter(|group| KINDS.iter().any(|kind| kind.names().group == *group))
-        .map(|group| (group, vec![VERSION]))
+        .map(|group| (group, builtin_versions(group)))
+        .filter(|(_, versions)| !versions.is_empty())
         .collect();
     if served.lists_own {
         groups.push((insight::GROUP, vec![insight::VERSION]));
@@ -78,13 +80,23 @@ pub(super) fn groups(served: &Served) -> Vec<(&'static str, Vec<&'static str>)> 
         match groups[..given].iter_mut().find(|(known, _)| known == group) {
             None => groups.push((group, versions.clone())),
             Some((_, known)) => {
-                let new = versions.iter().filter(|version| **version != VERSION);
+                let new: Vec<_> =
+                    versions.iter().copied().filter(|version| !known.contains(version)).collect();
                 known.extend(new);
                 known.sort_by(|a, b| version_order(a, b));
             }
         }
     }
     groups
+}
+
+/// The versions of a group in which built-in kinds are served, the preferred version first.
+fn builtin_versions(group: &str) -> Vec<&'static str> {
+    let of_group = KINDS.iter().map(|kind| kind.names()).filter(|names| names.group == group);
+    let mut versions: Vec<&'static str> = of_group.map(|names| names.version).collect();
+    versions.sort_by(|a, b| version_order(a, b));
+    versions.dedup();
+    versions
 }
 
 fn accept(headers: &HeaderMap) -> Option<&str> {

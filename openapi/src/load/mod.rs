@@ -6,13 +6,14 @@ use std::sync::LazyLock;
 use k8s_openapi::api::{
     admissionregistration::v1 as admissionregistration, apps::v1 as apps,
     authentication::v1 as authentication, authorization::v1 as authorization, autoscaling::v1 as autoscaling,
-    batch::v1 as batch, certificates::v1 as certificates, coordination::v1 as coordination, core::v1 as core,
-    discovery::v1 as discovery, events::v1 as events, networking::v1 as networking, node::v1 as node,
-    policy::v1 as policy, rbac::v1 as rbac, resource::v1 as resource, scheduling::v1 as scheduling,
-    storage::v1 as storage,
+    autoscaling::v2 as autoscaling_v2, batch::v1 as batch, certificates::v1 as certificates,
+    coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery, events::v1 as events,
+    flowcontrol::v1 as flowcontrol, networking::v1 as networking, node::v1 as node, policy::v1 as policy,
+    rbac::v1 as rbac, resource::v1 as resource, scheduling::v1 as scheduling, storage::v1 as storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 as apiregistration;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -62,6 +63,7 @@ fn definitions() -> serde_json::Map<String, Value> {
         core::Service,
         core::ServiceAccount,
         apiextensions::CustomResourceDefinition,
+        apiregistration::APIService,
         apps::ControllerRevision,
         apps::DaemonSet,
         apps::Deployment,
@@ -74,16 +76,22 @@ fn definitions() -> serde_json::Map<String, Value> {
         authorization::SelfSubjectAccessReview,
         authorization::SelfSubjectRulesReview,
         authorization::SubjectAccessReview,
+        autoscaling::HorizontalPodAutoscaler,
         autoscaling::Scale,
+        autoscaling_v2::HorizontalPodAutoscaler,
         batch::CronJob,
         batch::Job,
         certificates::CertificateSigningRequest,
         coordination::Lease,
         discovery::EndpointSlice,
         events::Event,
+        flowcontrol::FlowSchema,
+        flowcontrol::PriorityLevelConfiguration,
+        networking::IPAddress,
         networking::Ingress,
         networking::IngressClass,
         networking::NetworkPolicy,
+        networking::ServiceCIDR,
         node::RuntimeClass,
         policy::Eviction,
         policy::PodDisruptionBudget,

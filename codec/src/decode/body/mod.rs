@@ -27,6 +27,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("coordination.k8s.io", "coordination"),
     ("discovery.k8s.io", "discovery"),
     ("events.k8s.io", "events"),
+    ("flowcontrol.apiserver.k8s.io", "flowcontrol"),
     ("networking.k8s.io", "networking"),
     ("node.k8s.io", "node"),
     ("policy", "policy"),
@@ -249,7 +250,9 @@ fn check_kind(names: &Names, api_version: &str, kind: &str) -> Result<(), Wrong>
     if kind == names.kind && given == expected {
         return Ok(());
     }
-    if is_registered(given, kind) && kind == "Event" && names.kind == "Event" {
+    // The kinds that several API versions serve.
+    let is_converted = matches!(kind, "Event" | "HorizontalPodAutoscaler");
+    if is_registered(given, kind) && is_converted && kind == names.kind {
         let message = format!(
             "the API version in the data ({given}) does not match the expected API version ({expected})"
         );
