@@ -9,13 +9,15 @@ use orlop_api::registry::dynamic_resources::{DeviceClass, ResourceClaim, Resourc
 use orlop_crd::CustomResourceDefinition;
 use orlop_crd::expression::CelCompiler;
 
-pub use orlop_api::registry::networking::ingress_class;
+pub use orlop_api::registry::networking::{ingress_class, ip_address, service_cidr};
 pub use orlop_api::registry::{
     ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, KindRef, NameRule, Names, Permission,
     Policy, Review, ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, TypeRef, UnknownField,
     WriteContext, ago, sibling,
 };
-pub use orlop_api::registry::{BUILTIN_KINDS, priority_class, scale, service, storage_class};
+pub use orlop_api::registry::{
+    BUILTIN_KINDS, api_service, flow_control, priority_class, scale, service, storage_class,
+};
 
 /// All compiled-in kinds. The kinds of CustomResourceDefinitions are in [`crate::custom::Kinds`].
 pub const KINDS: &[&dyn Kind] = &all();
@@ -91,8 +93,11 @@ mod tests {
         let plurals: Vec<&str> = KINDS.iter().map(|kind| kind.names().plural).collect();
         assert_eq!(plurals[AT - 1..=AT], ["volumeattachments", "mutatingadmissionpolicies"]);
         assert_eq!(plurals[AT + WITH_EXPRESSIONS.len() - 1], "resourceclaimtemplates");
-        let mut resources: Vec<_> =
-            KINDS.iter().map(|kind| (kind.names().group, kind.names().plural)).collect();
+        let resource = |kind: &&'static dyn Kind| {
+            let names = kind.names();
+            (names.group, names.version, names.plural)
+        };
+        let mut resources: Vec<_> = KINDS.iter().map(resource).collect();
         resources.sort_unstable();
         resources.dedup();
         assert_eq!(resources.len(), KINDS.len());

@@ -130,6 +130,43 @@ fn members(group: &str, plural: &str) -> Value {
                 "conditions": [{"type": "Suspended", "status": "True", "lastTransitionTime": "2026-01-01T12:00:00Z"}],
             },
         }),
+        ("autoscaling", "horizontalpodautoscalers") => json!({
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+                "minReplicas": 2, "maxReplicas": 5,
+            },
+            "status": {"currentReplicas": 2, "desiredReplicas": 3, "lastScaleTime": "2026-01-01T12:00:00Z"},
+        }),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => json!({
+            "spec": {
+                "priorityLevelConfiguration": {"name": "l"}, "matchingPrecedence": 1000,
+                "distinguisherMethod": {"type": "ByUser"},
+                "rules": [{
+                    "subjects": [{"kind": "User", "user": {"name": "u"}}],
+                    "resourceRules": [{
+                        "verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "namespaces": ["a"],
+                        "clusterScope": true,
+                    }],
+                    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["/x"]}],
+                }],
+            },
+        }),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => json!({
+            "spec": {"type": "Limited", "limited": {
+                "nominalConcurrencyShares": 0, "lendablePercent": 5, "borrowingLimitPercent": 10,
+                "limitResponse": {"type": "Queue", "queuing": {"queues": 8, "handSize": 2, "queueLengthLimit": 5}},
+            }},
+        }),
+        ("networking.k8s.io", "ipaddresses") => json!({
+            "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "s"}},
+        }),
+        ("networking.k8s.io", "servicecidrs") => json!({"spec": {"cidrs": ["10.0.0.0/24", "fd00::/112"]}}),
+        ("apiregistration.k8s.io", "apiservices") => json!({
+            "spec": {
+                "group": "a.example", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10,
+                "service": {"namespace": "default", "name": "s", "port": 443}, "caBundle": "AAEC/w==",
+            },
+        }),
         ("node.k8s.io", "runtimeclasses") => json!({
             "handler": "h", "overhead": {"podFixed": {"cpu": "100m"}},
             "scheduling": {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}]},

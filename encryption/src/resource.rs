@@ -106,7 +106,8 @@ mod tests {
             ("secret", false),
             ("deployments", false),
             ("secrets.apps", false),
-            ("horizontalpodautoscalers.autoscaling", false),
+            ("horizontalpodautoscalers.autoscaling", true),
+            ("scales.autoscaling", false),
         ] {
             assert_eq!(GroupResource::parse(text).can_exist(), want, "{text}");
         }

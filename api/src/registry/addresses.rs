@@ -10,7 +10,8 @@ use crate::validate::{FieldErrors, Path};
 
 const NO_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const NO_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-const NO_PORT: &str = "must be between 1 and 65535, inclusive";
+/// The message about the number of a port.
+pub(super) const NO_PORT: &str = "must be between 1 and 65535, inclusive";
 /// Transport protocols.
 pub(super) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 

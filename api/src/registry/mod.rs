@@ -4,6 +4,8 @@
 
 mod addresses;
 pub mod admission_registration;
+pub mod api_service;
+mod autoscaling;
 mod batch;
 mod cells;
 mod certificate_signing_request;
@@ -27,6 +29,7 @@ mod event;
 mod events_k8s_io;
 pub mod expressions;
 mod field_refs;
+pub mod flow_control;
 mod go_format;
 mod json_defaults;
 mod lease;
@@ -132,6 +135,13 @@ pub const BUILTIN_KINDS: &[&dyn Kind] = &[
     &pod_template::PodTemplate,
     &dynamic_resources::ResourceSlice,
     &runtime_class::RuntimeClass,
+    &autoscaling::HorizontalPodAutoscaler,
+    &autoscaling::HorizontalPodAutoscalerV1,
+    &flow_control::FlowSchema,
+    &flow_control::PriorityLevelConfiguration,
+    &networking::IpAddress,
+    &networking::ServiceCidr,
+    &api_service::ApiService,
 ];
 
 /// The kind at a path: `("", "v1", "pods")`.

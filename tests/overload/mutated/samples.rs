@@ -192,6 +192,24 @@ fn networking() -> Vec<Sample> {
         sample!("/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", "networking.k8s.io/v1", "NetworkPolicy",
             {"metadata": {}, "spec": {"podSelector": {"matchLabels": {"app": "m"}}, "policyTypes": ["Ingress"], "ingress": [
                 {"ports": [{"port": 80, "protocol": "TCP"}], "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]}}),
+        sample!("/apis/networking.k8s.io/v1/servicecidrs", "networking.k8s.io/v1", "ServiceCIDR",
+            {"metadata": {}, "spec": {"cidrs": ["198.18.0.0/24", "2001:db8::/64"]}}),
+        sample!("/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", "autoscaling/v1", "HorizontalPodAutoscaler",
+            {"metadata": {"annotations": {"autoscaling.alpha.kubernetes.io/behavior": "{}"}}, "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+                "maxReplicas": 3, "targetCPUUtilizationPercentage": 70}}),
+        sample!("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", "autoscaling/v2", "HorizontalPodAutoscaler",
+            {"metadata": {}, "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+                "maxReplicas": 5, "metrics": [
+                    {"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "1k"}}}],
+                "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}}}),
+        sample!("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", "flowcontrol.apiserver.k8s.io/v1", "FlowSchema",
+            {"metadata": {}, "spec": {"priorityLevelConfiguration": {"name": "global-default"}, "rules": [{
+                "subjects": [{"kind": "User", "user": {"name": "u"}}],
+                "resourceRules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "namespaces": ["*"]}]}]}}),
+        sample!("/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", "flowcontrol.apiserver.k8s.io/v1",
+            "PriorityLevelConfiguration", {"metadata": {}, "spec": {"type": "Limited", "limited": {
+                "limitResponse": {"type": "Queue", "queuing": {"queues": 8, "handSize": 2}}}}}),
     ]
 }
 

@@ -88,6 +88,12 @@ pub fn texts<'a>(service: &'a Object, name: &str) -> impl Iterator<Item = &'a st
     list.into_iter().flatten().filter_map(Value::as_str)
 }
 
+/// The cluster IPs, without those of headless services.
+pub fn assigned_addresses(service: &Object) -> impl Iterator<Item = &str> {
+    let ips = texts(service, "clusterIPs").filter(move |_| has_address(service));
+    ips.filter(|ip| !ip.is_empty() && *ip != HEADLESS)
+}
+
 /// The ports.
 pub fn ports(service: &Object) -> &[Value] {
     service.at(&["spec", "ports"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
@@ -214,10 +220,7 @@ impl Kind for Service {
 
     fn reserved(&self, service: &Object) -> Vec<String> {
         let mut keys = BTreeSet::new();
-        if has_address(service) {
-            let ips = texts(service, "clusterIPs").filter(|ip| !ip.is_empty() && *ip != HEADLESS);
-            keys.extend(ips.map(address_key));
-        }
+        keys.extend(assigned_addresses(service).map(address_key));
         if has_node_ports(service) {
             let health = service.at(&["spec", "healthCheckNodePort"]).and_then(Value::as_i64);
             let all = ports(service).iter().map(|port| number(port, "nodePort")).chain(health);

@@ -80,8 +80,8 @@ pub(crate) struct Attributes<'a> {
     pub(crate) name: &'a str,
     /// The kind of the object: that of the resource or of the subresource.
     pub(crate) kind: GroupVersionKind,
-    /// Other forms of the same objects: the versions of a custom kind, whose objects differ only in `apiVersion`, and the other group of
-    /// Events.
+    /// Other forms of the same objects: the versions of a custom kind, whose objects differ only in `apiVersion`, the other group of
+    /// Events, and the other version of autoscalers.
     pub(crate) equivalents: Vec<GroupVersionKind>,
     pub(crate) user: &'a UserInfo,
     pub(crate) dry_run: bool,
@@ -95,9 +95,9 @@ impl Attributes<'_> {
         self.names.group.is_empty() && self.names.plural == "namespaces"
     }
 
-    /// The kind with the objects of another group; `None` if a kind is of the group of the request.
-    fn other_group(&self, kind: &GroupVersionKind) -> Option<(&'static dyn Kind, &'static dyn Kind)> {
-        if kind.group == self.kind.group {
+    /// The kinds of the request and of a match, if built-in kinds show the same objects in both forms.
+    fn other_form(&self, kind: &GroupVersionKind) -> Option<(&'static dyn Kind, &'static dyn Kind)> {
+        if (&kind.group, &kind.version) == (&self.kind.group, &self.kind.version) {
             return None;
         }
         let of = |group: &str, version: &str| registry::by_resource(group, version, self.names.plural);
@@ -114,7 +114,7 @@ impl Attributes<'_> {
         matched: &GroupVersionKind,
         decode: impl FnOnce(&dyn Kind) -> Result<Object, E>,
     ) -> Result<Object, E> {
-        match self.other_group(matched) {
+        match self.other_form(matched) {
             None => decode(own),
             Some((own, other)) => decode(other).map(|object| own.to_shown(other.to_stored(object))),
         }
@@ -122,7 +122,7 @@ impl Attributes<'_> {
 
     /// The object in the form of a matched kind, without its kind.
     pub(crate) fn converted<'o>(&self, object: &'o Object, matched: &GroupVersionKind) -> Cow<'o, Object> {
-        match self.other_group(matched) {
+        match self.other_form(matched) {
             None => Cow::Borrowed(object),
             Some((own, other)) => Cow::Owned(other.to_shown(own.to_stored(object.clone()))),
         }

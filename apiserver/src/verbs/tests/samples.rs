@@ -80,6 +80,16 @@ fn members(group: &str, plural: &str) -> Value {
         }
         ("networking.k8s.io", "ingressclasses") => json!({"spec": {"controller": "a.example/c"}}),
         ("networking.k8s.io", "networkpolicies") => json!({"spec": {"podSelector": selector}}),
+        ("networking.k8s.io", "servicecidrs") => json!({"spec": {"cidrs": ["198.18.0.0/24"]}}),
+        ("autoscaling", "horizontalpodautoscalers") => json!({"spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "maxReplicas": 3,
+        }}),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => {
+            json!({"spec": {"priorityLevelConfiguration": {"name": "global-default"}}})
+        }
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => {
+            json!({"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}})
+        }
         ("node.k8s.io", "runtimeclasses") => json!({"handler": "h"}),
         ("resource.k8s.io", "deviceclasses") => json!({"spec": {}}),
         ("resource.k8s.io", "resourceclaims") => json!({"spec": {"devices": devices}}),

@@ -69,7 +69,8 @@ pub(super) fn attributes<'a>(
 fn equivalents(request: &Request) -> Vec<GroupVersionKind> {
     let kind = request.kind();
     if !kind.is_custom() {
-        let is_other = |other: &registry::Names| other.group != kind.names().group;
+        let version = |names: &registry::Names| (names.group, names.version);
+        let is_other = |other: &registry::Names| version(other) != version(kind.names());
         let same = registry::KINDS.iter().filter(|one| {
             one.is_stored() && one.storage_prefix() == kind.storage_prefix() && is_other(one.names())
         });

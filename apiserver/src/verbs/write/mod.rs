@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::dispatch::key_names;
-use crate::registry::{Generation, Kind, Scope, StatusSubresource, WriteContext};
+use crate::registry::{self, Generation, Kind, Scope, StatusSubresource, WriteContext};
 use crate::verbs::request::Request;
 use orlop_api::object::{Object, show_time};
 use orlop_api::status::{ApiError, Details};
@@ -129,7 +129,8 @@ fn finish_validation(kind: &dyn Kind, object: &Object, errors: &FieldErrors) -> 
     }
     let names = kind.names();
     // Validation applies to the stored form, and errors name its group.
-    let group = if kind.is_view() { "" } else { names.group };
+    let stored = kind.is_view().then(|| registry::by_storage_prefix(kind.storage_prefix())).flatten();
+    let group = stored.map_or(names.group, |stored| stored.names().group);
     Err(ApiError::invalid(names.kind, group, object.name(), errors))
 }
 
