@@ -13,6 +13,7 @@ use crate::projection::Projection;
 use crate::registry::priority_class::SYSTEM_CLASSES;
 use crate::registry::{Kind, by_resource};
 use crate::state::Inner;
+use crate::system_objects;
 use crate::verbs::write::first_generation;
 use orlop_api::object::{Object, show_time};
 
@@ -84,7 +85,8 @@ pub(crate) async fn keep_extension_authentication(server: &Inner) {
     }
 }
 
-/// Restores the system namespaces, the Service of this server and the ConfigMap for other API servers.
+/// Restores the system namespaces, the Service of this server, the ConfigMap for other API servers, and the objects of
+/// [`system_objects`].
 pub(crate) async fn keep_system_objects(server: Arc<Inner>) {
     let mut authorities = server.config.auth.client_authorities.as_ref().map(|current| current.changes());
     loop {
@@ -104,6 +106,7 @@ pub(crate) async fn keep_system_objects(server: Arc<Inner>) {
             tracing::warn!(error, "cannot create the system namespaces");
         }
         keep_kubernetes_service(&server).await;
+        system_objects::keep(&server, false).await;
     }
 }
 

@@ -16,6 +16,7 @@ use crate::encode::stored;
 use crate::registry::service::fields::family_of;
 use crate::registry::{Kind, by_resource};
 use crate::state::Inner;
+use crate::system_objects::addresses;
 use crate::verbs::write::first_generation;
 use orlop_api::object::{Object, show_time};
 
@@ -120,6 +121,7 @@ async fn put(server: &Inner, kind: &'static dyn Kind, mut want: Object) -> Resul
         }
     };
     let mut writes = allocation::writes(kind, &key, old.as_ref(), Some(&object), &head);
+    writes.extend(addresses::writes(server, kind, old.as_ref(), Some(&object), &head));
     let (value, view) = stored::encode(kind, &object);
     let own = Key::from(key);
     writes.push(Write { key: own.clone(), expect, op: Op::Put { value, view } });

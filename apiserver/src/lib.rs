@@ -39,6 +39,7 @@ pub mod server;
 pub mod service_account;
 pub mod services;
 mod state;
+mod system_objects;
 mod verbs;
 pub mod webhook_client;
 

@@ -36,7 +36,7 @@ use crate::service_account::Accounts;
 pub use crate::service_account::DEFAULT_ISSUER;
 pub use crate::state::Config;
 use crate::state::Inner;
-use crate::{background, cluster_info, routes};
+use crate::{background, cluster_info, routes, system_objects};
 use orlop_auth::kubelet_token::KubeletTokens;
 
 /// Why a server cannot start.
@@ -159,6 +159,7 @@ impl Server {
         background::keep_kubernetes_service(&inner).await;
         background::keep_extension_authentication(&inner).await;
         crd_controller::serve_stored(&inner);
+        system_objects::keep(&inner, true).await;
         let tasks = TaskTracker::new();
         tasks.spawn(crd_controller::follow(inner.clone()));
         tasks.spawn(background::keep_system_objects(inner.clone()));

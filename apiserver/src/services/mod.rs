@@ -22,6 +22,7 @@ use crate::registry::service::{
     number, ports, rules, texts,
 };
 use crate::state::Inner;
+use crate::system_objects::addresses;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_api::validate::{FieldErrors, Path};
@@ -89,7 +90,15 @@ struct Allocator<'a> {
 
 impl Allocator<'_> {
     fn is_free(&self, key: &str) -> bool {
-        (!self.taken.contains(key) || self.held.has(key)) && self.head.get(key).is_none()
+        (!self.taken.contains(key) || self.held.has(key))
+            && self.head.get(key).is_none()
+            && !self.is_published(key)
+    }
+
+    /// Whether the key is that of an address with an IPAddress, which clients may create as well.
+    fn is_published(&self, key: &str) -> bool {
+        let ip = key.strip_prefix(ADDRESSES).and_then(|ip| ip.parse().ok());
+        ip.and_then(addresses::key).is_some_and(|key| self.head.get(&key).is_some())
     }
 
     fn take(&mut self, key: String) {

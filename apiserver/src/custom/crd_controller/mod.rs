@@ -27,6 +27,7 @@ use crate::projection::Projection;
 use crate::registry::{KindRef, by_resource};
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
+use crate::system_objects::api_services;
 use crate::verbs::delete::delete_named;
 use crate::verbs::delete_collection;
 use crate::verbs::delete_options::DeleteOptions;
@@ -75,6 +76,7 @@ impl DefinitionCache {
 pub(crate) async fn follow(server: Arc<Inner>) {
     let cleaning = Arc::new(Cleaning::default());
     let mut known = DefinitionCache::default();
+    let mut published = api_services::custom(&server.kinds.now());
     loop {
         let head = server.store.head();
         let mut watcher = match server.store.watch(PREFIX, head.revision()) {
@@ -85,6 +87,7 @@ pub(crate) async fn follow(server: Arc<Inner>) {
             }
         };
         let mut settled = settle(&server, &mut known, &cleaning).await;
+        api_services::follow(&server, &mut published).await;
         loop {
             let changed = tokio::select! {
                 () = server.closing.cancelled() => return,
@@ -96,6 +99,7 @@ pub(crate) async fn follow(server: Arc<Inner>) {
                 break;
             }
             settled = settle(&server, &mut known, &cleaning).await;
+            api_services::follow(&server, &mut published).await;
         }
         if !pause(&server).await {
             return;

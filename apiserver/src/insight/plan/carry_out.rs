@@ -25,6 +25,7 @@ use crate::projection::Projection;
 use crate::registry::StatusSubresource;
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
+use crate::system_objects::addresses;
 use crate::verbs::create;
 use crate::verbs::quota_commit;
 use crate::verbs::request::Request;
@@ -237,6 +238,7 @@ impl On<'_> {
         guards.extend(counts);
         writes.extend(charged);
         writes.extend(allocation::writes(kind, &key, None, Some(&bare), self.snapshot));
+        writes.extend(addresses::writes(self.server, kind, None, Some(&bare), self.snapshot));
         let (value, view) = stored::encode(kind, &bare);
         writes.push(Write { key: Key::from(key), expect: Expect::Absent, op: Op::Put { value, view } });
         Ok(object)
@@ -258,6 +260,7 @@ impl On<'_> {
         }
         let stored = stored::decode(&record)?;
         writes.extend(allocation::writes(kind, record.key.as_str(), Some(&stored), None, self.snapshot));
+        writes.extend(addresses::writes(self.server, kind, Some(&stored), None, self.snapshot));
         let expect = Expect::Revision(record.mod_revision);
         writes.push(Write { key: record.key.clone(), expect, op: Op::Delete });
         Ok(object)
@@ -279,6 +282,7 @@ impl On<'_> {
         let old = stored::decode(record)?;
         let mut writes =
             allocation::writes(kind, record.key.as_str(), Some(&old), Some(&bare), self.snapshot);
+        writes.extend(addresses::writes(self.server, kind, Some(&old), Some(&bare), self.snapshot));
         let expect = Expect::Revision(record.mod_revision);
         writes.push(Write { key: record.key.clone(), expect, op: Op::Put { value, view } });
         Ok(writes)

@@ -28,6 +28,7 @@ mod secret_errors;
 mod selectors;
 mod services;
 mod serving;
+mod system_objects;
 mod tokens;
 mod unreadable;
 mod walk;

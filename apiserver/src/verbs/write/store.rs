@@ -12,6 +12,7 @@ use crate::encode::answer::Written;
 use crate::encode::stored;
 use crate::projection::Projection;
 use crate::registry::Kind;
+use crate::system_objects::addresses;
 use crate::verbs::quota_commit;
 use crate::verbs::request::Request;
 use orlop_api::object::Object;
@@ -23,7 +24,9 @@ pub(crate) async fn store_new(request: &Request, object: Object) -> Result<Writt
     let mut object = kind.to_stored(object);
     object.meta().remove("resourceVersion");
     let writes = || {
-        let mut writes = allocation::writes(kind, &key, None, Some(&object), &request.head());
+        let head = request.head();
+        let mut writes = allocation::writes(kind, &key, None, Some(&object), &head);
+        writes.extend(addresses::writes(&request.server, kind, None, Some(&object), &head));
         let (value, view) = stored::encode_new(kind, &object);
         let op = Op::Put { value, view };
         writes.push(Write { key: Key::from(key.as_str()), expect: Expect::Absent, op });
@@ -80,7 +83,11 @@ pub(crate) async fn put_as(
         let (value, view) = first.take().unwrap_or_else(|| stored::encode(kind, &object));
         let mut writes = match &before {
             Some(old) => {
-                allocation::writes(kind, record.key.as_str(), Some(old), Some(&object), &request.head())
+                let head = request.head();
+                let mut writes =
+                    allocation::writes(kind, record.key.as_str(), Some(old), Some(&object), &head);
+                writes.extend(addresses::writes(&request.server, kind, Some(old), Some(&object), &head));
+                writes
             }
             None => Vec::new(),
         };
@@ -101,8 +108,10 @@ pub(crate) async fn remove(
     let expect = Expect::Revision(record.mod_revision);
     let kind = request.kind();
     let mut writes = if kind.reserves() {
-        let old = stored::decode(record)?;
-        allocation::writes(kind, record.key.as_str(), Some(&old), None, &request.head())
+        let (old, head) = (stored::decode(record)?, request.head());
+        let mut writes = allocation::writes(kind, record.key.as_str(), Some(&old), None, &head);
+        writes.extend(addresses::writes(&request.server, kind, Some(&old), None, &head));
+        writes
     } else {
         Vec::new()
     };

@@ -1,0 +1,180 @@
+//! Publishes the addresses of Services: the ServiceCIDR `kubernetes`, and an IPAddress for each cluster IP.
+//!
+//! An IPAddress is written in the commit that writes the Service. A background task creates missing ones, for example for Services of
+//! a replayed capture, and deletes those of former Services.
+//!
+//! Upstream: pkg/registry/core/service/ipallocator, pkg/controlplane/controller/defaultservicecidr.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use orlop_store::{Snapshot, Write};
+
+use super::{commit, creation, readable, removal};
+use crate::dispatch;
+use crate::encode::stored;
+use crate::projection::Projection;
+use crate::registry::{Kind, by_resource, ip_address, service, service_cidr};
+use crate::state::Inner;
+use orlop_api::object::Object;
+
+fn kind(plural: &str) -> Option<&'static dyn Kind> {
+    by_resource("networking.k8s.io", "v1", plural)
+}
+
+/// The key of the IPAddress of an address.
+pub(crate) fn key(ip: IpAddr) -> Option<String> {
+    kind("ipaddresses").map(|kind| dispatch::key(kind, "", &ip.to_string()))
+}
+
+fn assigned(service: Option<&Object>) -> BTreeSet<IpAddr> {
+    let ips = service.into_iter().flat_map(service::assigned_addresses);
+    ips.filter_map(|ip| ip.parse().ok()).collect()
+}
+
+/// The writes that accompany the write of a Service, which changes from `old` to `new`; none for other kinds.
+pub(crate) fn writes(
+    server: &Inner,
+    of: &dyn Kind,
+    old: Option<&Object>,
+    new: Option<&Object>,
+    head: &Snapshot<Projection>,
+) -> Vec<Write<Projection>> {
+    let is_service = of.names().group.is_empty() && of.names().plural == "services";
+    let Some(kind) = kind("ipaddresses").filter(|_| is_service) else { return Vec::new() };
+    let (before, after) = (assigned(old), assigned(new));
+    let mut writes = Vec::new();
+    for ip in after.difference(&before) {
+        let is_free = head.get(&dispatch::key(kind, "", &ip.to_string())).is_none();
+        if let Some(service) = new.filter(|_| is_free) {
+            writes.push(creation(server, kind, ip_address::of_service(*ip, service)));
+        }
+    }
+    for ip in before.difference(&after) {
+        let Some(record) = head.get(&dispatch::key(kind, "", &ip.to_string())) else { continue };
+        let Some(service) = old else { continue };
+        let own = Some((service.namespace(), service.name()));
+        if stored::decode(record).is_ok_and(|address| ip_address::owner(&address) == own) {
+            writes.push(removal(record));
+        }
+    }
+    writes
+}
+
+/// The differences between the addresses of Services and the published ones.
+#[derive(Debug, Default, PartialEq)]
+struct AddressRepair {
+    /// The addresses without an object, with the Service that owns them.
+    missing: BTreeMap<IpAddr, (String, String)>,
+    /// The objects whose Service no longer owns the address.
+    orphaned: BTreeSet<IpAddr>,
+}
+
+fn compare(services: &[Object], addresses: &[Object]) -> AddressRepair {
+    let mut repair = AddressRepair::default();
+    for service in services {
+        let owner = (service.namespace().to_owned(), service.name().to_owned());
+        repair.missing.extend(assigned(Some(service)).into_iter().map(|ip| (ip, owner.clone())));
+    }
+    for address in addresses {
+        let Ok(ip) = address.name().parse::<IpAddr>() else { continue };
+        let owner = repair.missing.remove(&ip);
+        let published = ip_address::owner(address);
+        let is_owned =
+            owner.as_ref().map(|(namespace, name)| (namespace.as_str(), name.as_str())) == published;
+        if published.is_some() && !is_owned {
+            repair.orphaned.insert(ip);
+        }
+    }
+    repair
+}
+
+/// Creates the ServiceCIDR of the server, creates missing IPAddresses and deletes those of former Services.
+///
+/// # Errors
+/// A message for the log if the objects cannot be written.
+pub(super) async fn keep(server: &Inner) -> Result<(), String> {
+    let services = by_resource("", "v1", "services");
+    let Some(((ranges, addresses), services)) = kind("servicecidrs").zip(kind("ipaddresses")).zip(services)
+    else {
+        return Ok(());
+    };
+    let range = service_cidr::default_object(&server.config.services.addresses.to_string(), server.now());
+    let mut writes = Vec::new();
+    if server.store.head().get(&dispatch::key(ranges, "", range.name())).is_none() {
+        writes.push(creation(server, ranges, range));
+    }
+    // Read before the Services, so that an address of a Service in between is not an orphan.
+    let published = readable(server, addresses);
+    let stored = server.store.head().range(services.storage_prefix(), None).count();
+    let services = readable(server, services);
+    // A Service that cannot be read keeps its address.
+    let is_complete = services.len() == stored;
+    let (services, objects): (Vec<Object>, Vec<Object>) = (
+        services.into_iter().map(|(_, service)| service).collect(),
+        published.iter().map(|(_, address)| address.clone()).collect(),
+    );
+    let repair = compare(&services, &objects);
+    let by_owner: HashMap<(&str, &str), &Object> =
+        services.iter().map(|service| ((service.namespace(), service.name()), service)).collect();
+    let head = server.store.head();
+    for (ip, (namespace, name)) in &repair.missing {
+        // The object may exist by now, or it cannot be read.
+        let is_free = head.get(&dispatch::key(addresses, "", &ip.to_string())).is_none();
+        if let Some(service) = by_owner.get(&(namespace.as_str(), name.as_str())).filter(|_| is_free) {
+            writes.push(creation(server, addresses, ip_address::of_service(*ip, service)));
+        }
+    }
+    let is_orphaned = |address: &Object| address.name().parse().is_ok_and(|ip| repair.orphaned.contains(&ip));
+    let orphaned = published.iter().filter(|(_, address)| is_complete && is_orphaned(address));
+    writes.extend(orphaned.map(|(record, _)| removal(record)));
+    commit(server, writes).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn service(name: &str, ips: Value) -> Object {
+        Object::from_value(json!({
+            "metadata": {"namespace": "default", "name": name},
+            "spec": {"type": "ClusterIP", "clusterIPs": ips},
+        }))
+    }
+
+    fn published(ip: &str, service: &Object) -> Object {
+        ip_address::of_service(ip.parse().expect("an address"), service)
+    }
+
+    #[test]
+    fn published_addresses_follow_the_services() {
+        let (a, b) = (service("a", json!(["10.0.0.5"])), service("b", json!(["None"])));
+        let manual = Object::from_value(json!({
+            "metadata": {"name": "10.0.0.9"},
+            "spec": {"parentRef": {"resource": "things", "name": "t"}},
+        }));
+        let owner = ("default".to_owned(), "a".to_owned());
+        let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+        for (case, services, addresses, missing, orphaned) in [
+            ("1 published", vec![a.clone(), b.clone()], vec![published("10.0.0.5", &a)], None, None),
+            ("2 missing", vec![a.clone()], vec![], Some(ip("10.0.0.5")), None),
+            ("3 of a former Service", vec![], vec![published("10.0.0.5", &a)], None, Some(ip("10.0.0.5"))),
+            (
+                "4 of another Service",
+                vec![a.clone()],
+                vec![published("10.0.0.5", &b)],
+                None,
+                Some(ip("10.0.0.5")),
+            ),
+            ("5 of a user", vec![b.clone()], vec![manual.clone()], None, None),
+        ] {
+            let want = AddressRepair {
+                missing: missing.into_iter().map(|ip| (ip, owner.clone())).collect(),
+                orphaned: orphaned.into_iter().collect(),
+            };
+            assert_eq!(compare(&services, &addresses), want, "{case}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Creates and restores the flow schemas and priority levels that every cluster has, and reports in each schema whether its
+//! priority level exists.
+//!
+//! Upstream: pkg/registry/flowcontrol/ensurer, apiserver pkg/util/flowcontrol/apf_controller.go.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use orlop_store::{Record, Write};
+use serde_json::Value;
+
+use super::{commit, creation, readable, replacement};
+use crate::projection::Projection;
+use crate::registry::flow_control::bootstrap::{AUTO_UPDATE, BootstrapObject, flow_schemas, priority_levels};
+use crate::registry::flow_control::{GROUP, dangling_condition};
+use crate::registry::{Kind, by_resource};
+use crate::state::Inner;
+use orlop_api::object::Object;
+
+/// The only level whose shares users may change.
+const EXEMPT: &str = "exempt";
+
+/// Creates and restores the objects.
+///
+/// # Errors
+/// A message for the log if the objects cannot be written.
+pub(super) async fn keep(server: &Inner) -> Result<(), String> {
+    let of = |plural: &str| by_resource(GROUP, "v1", plural);
+    let Some((levels, schemas)) = of("prioritylevelconfigurations").zip(of("flowschemas")) else {
+        return Ok(());
+    };
+    let mut writes = wanted(server, levels, &priority_levels());
+    writes.extend(wanted(server, schemas, &flow_schemas()));
+    commit(server, writes).await?;
+    commit(server, conditions(server, levels, schemas)).await
+}
+
+/// The writes that create missing objects and restore changed ones.
+fn wanted(server: &Inner, kind: &'static dyn Kind, objects: &[BootstrapObject]) -> Vec<Write<Projection>> {
+    let head = server.store.head();
+    let stored = readable(server, kind);
+    let by_name: HashMap<&str, _> = stored.iter().map(|one| (one.1.name(), one)).collect();
+    let write = |wanted: &BootstrapObject| {
+        let mut object = Object::from_value(wanted.object.clone());
+        let is_stored = head.get(&crate::dispatch::key(kind, "", object.name())).is_some();
+        match by_name.get(object.name()) {
+            Some((record, old)) => Some(replacement(kind, record, restored(kind, old, wanted)?)),
+            // It cannot be read.
+            None if is_stored => None,
+            None => {
+                object.set(&["metadata", "annotations", AUTO_UPDATE], "true");
+                Some(creation(server, kind, object))
+            }
+        }
+    };
+    objects.iter().filter_map(write).collect()
+}
+
+/// The stored object with the spec of every cluster; `None` if it has this spec, or if users maintain it.
+fn restored(kind: &dyn Kind, stored: &Object, wanted: &BootstrapObject) -> Option<Object> {
+    if !wanted.mandatory && stored.annotation(AUTO_UPDATE) != Some("true") {
+        return None;
+    }
+    let mut next = Object::from_value(wanted.object.clone());
+    if next.name() == EXEMPT
+        && let Some(exempt) = stored.at(&["spec", "exempt"])
+    {
+        next.set(&["spec", "exempt"], exempt.clone());
+    }
+    kind.defaults(&mut next);
+    let mut object = stored.clone();
+    object.copy_member(&next, "spec");
+    if object.at(&["spec"]) == stored.at(&["spec"]) {
+        return None;
+    }
+    let generation = stored.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
+    object.set(&["metadata", "generation"], generation + 1);
+    Some(object)
+}
+
+/// The writes that update the conditions of schemas.
+fn conditions(
+    server: &Inner,
+    levels: &'static dyn Kind,
+    schemas: &'static dyn Kind,
+) -> Vec<Write<Projection>> {
+    let levels = readable(server, levels);
+    let existing: HashSet<&str> = levels.iter().map(|(_, level)| level.name()).collect();
+    let stored = readable(server, schemas);
+    let write = |(record, schema): &(Arc<Record<Projection>>, Object)| {
+        let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
+        let condition = dangling_condition(schema, existing.contains(level), server.now())?;
+        let mut schema = schema.clone();
+        let list =
+            schema.object_at(&["status"]).entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+        let list = list.as_array_mut()?;
+        list.retain(|other| other["type"] != condition["type"]);
+        list.push(condition);
+        Some(replacement(schemas, record, schema))
+    };
+    stored.iter().filter_map(write).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn stored(name: &str, spec: &Value, automatic: &str) -> Object {
+        Object::from_value(json!({
+            "metadata": {"name": name, "generation": 3, "annotations": {AUTO_UPDATE: automatic}}, "spec": spec,
+        }))
+    }
+
+    #[test]
+    fn changed_specs_are_restored_unless_users_maintain_them() {
+        let kind = by_resource(GROUP, "v1", "prioritylevelconfigurations").expect("a built-in kind");
+        let levels = priority_levels();
+        let of = |name: &str| {
+            levels.iter().find(|level| level.object["metadata"]["name"] == name).expect("a level").clone()
+        };
+        let limited = json!({"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}});
+        let shares =
+            json!({"type": "Exempt", "exempt": {"nominalConcurrencyShares": 7, "lendablePercent": 0}});
+        for (case, name, spec, automatic, is_restored) in [
+            ("1 unchanged", "system", &of("system").object["spec"], "true", false),
+            ("2 changed", "system", &limited, "true", true),
+            ("3 maintained by users", "system", &limited, "false", false),
+            ("4 mandatory", "catch-all", &limited, "false", true),
+            ("5 shares of the exempt level", "exempt", &shares, "true", false),
+            ("6 type of the exempt level", "exempt", &limited, "true", true),
+        ] {
+            let got = restored(kind, &stored(name, spec, automatic), &of(name));
+            assert_eq!(got.is_some(), is_restored, "{case}");
+            if let Some(object) = got {
+                assert_eq!(object.at(&["metadata", "generation"]), Some(&json!(4)), "{case}");
+                assert_eq!(object.at(&["spec"]), Some(&of(name).object["spec"]), "{case}");
+            }
+        }
+    }
+}

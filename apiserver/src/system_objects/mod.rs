@@ -1,0 +1,79 @@
+//! Objects that the server itself creates and restores: the bootstrap objects of flow control, the published addresses of Services,
+//! and the local APIServices.
+
+pub(crate) mod addresses;
+pub(crate) mod api_services;
+mod flow_control;
+
+use std::sync::Arc;
+
+use orlop_store::{CommitError, Expect, Key, Op, Record, Write};
+
+use crate::dispatch;
+use crate::encode::stored;
+use crate::projection::Projection;
+use crate::registry::Kind;
+use crate::state::Inner;
+use crate::verbs::write::first_generation;
+use orlop_api::object::{Object, show_time};
+
+/// Creates and restores all of these objects. `at_start` also restores those that the server maintains only then. Errors are only
+/// logged.
+pub(crate) async fn keep(server: &Inner, at_start: bool) {
+    // On a full disk the remaining space is reserved for deletes; the next round tries again.
+    if server.store.usage().full {
+        return;
+    }
+    if let Err(error) = flow_control::keep(server).await {
+        tracing::warn!(error, "cannot restore the objects of flow control");
+    }
+    if let Err(error) = addresses::keep(server).await {
+        tracing::warn!(error, "cannot publish the addresses of Services");
+    }
+    if let Err(error) = api_services::keep(server, at_start).await {
+        tracing::warn!(error, "cannot restore the APIServices");
+    }
+}
+
+/// The write that creates a cluster-wide object of the server.
+fn creation(server: &Inner, kind: &dyn Kind, mut object: Object) -> Write<Projection> {
+    object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
+    object.set(&["metadata", "creationTimestamp"], show_time(server.now()));
+    kind.defaults(&mut object);
+    first_generation(kind, &mut object);
+    kind.prepare_create(&mut object, server.now());
+    let (value, view) = stored::encode(kind, &object);
+    let key = Key::from(dispatch::key(kind, "", object.name()));
+    Write { key, expect: Expect::Absent, op: Op::Put { value, view } }
+}
+
+/// The write that replaces a stored object.
+fn replacement(kind: &dyn Kind, record: &Record<Projection>, mut object: Object) -> Write<Projection> {
+    object.meta().remove("resourceVersion");
+    let (value, view) = stored::encode(kind, &object);
+    let expect = Expect::Revision(record.mod_revision);
+    Write { key: record.key.clone(), expect, op: Op::Put { value, view } }
+}
+
+/// The write that deletes a stored object.
+fn removal(record: &Record<Projection>) -> Write<Projection> {
+    Write { key: record.key.clone(), expect: Expect::Revision(record.mod_revision), op: Op::Delete }
+}
+
+/// The stored objects of a kind that can be read. Others stay unchanged.
+fn readable(server: &Inner, kind: &dyn Kind) -> Vec<(Arc<Record<Projection>>, Object)> {
+    let head = server.store.head();
+    let read = |record: &Arc<Record<Projection>>| Some((record.clone(), stored::decode(record).ok()?));
+    head.range(kind.storage_prefix(), None).filter_map(read).collect()
+}
+
+/// Commits the writes, if there are any. If another writer was faster, the next round checks again.
+async fn commit(server: &Inner, writes: Vec<Write<Projection>>) -> Result<(), String> {
+    if writes.is_empty() {
+        return Ok(());
+    }
+    match server.store.commit(writes).await {
+        Ok(_) | Err(CommitError::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
