@@ -74,7 +74,7 @@ pub(crate) fn custom(served: &Served) -> BTreeSet<GroupVersion> {
     let all = served
         .groups()
         .iter()
-        .flat_map(|(group, versions)| versions.iter().map(|version| (*group, *version)));
+        .flat_map(|(group, versions)| versions.iter().map(move |version| (*group, *version)));
     all.filter(|version| !builtin.contains_key(version) && version.0 != GROUP).collect()
 }
 

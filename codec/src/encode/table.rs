@@ -200,6 +200,10 @@ impl Table {
         }
         row["object"] = match self.include {
             IncludeObject::None => Value::Null,
+            // As upstream's, it has no annotations that only a view has.
+            IncludeObject::Metadata if self.kind.is_view() => {
+                shape::metadata_only(self.version, &self.kind.to_stored(object))
+            }
             IncludeObject::Metadata => shape::metadata_only(self.version, &object),
             IncludeObject::Object => shape::with_kind(&*self.kind, object),
         };

@@ -324,6 +324,22 @@ fn version_1_keeps_all_parts_in_annotations() {
 }
 
 #[test]
+fn writes_in_version_1_retain_the_other_half_of_the_object() {
+    let old = V1.to_shown(Object::from_value(full()));
+    let mut bare = old.clone();
+    bare.remove(&["metadata", "annotations"]);
+    let mut changed = bare.clone();
+    V1.prepare_update(&mut changed, &old, crate::registry::volume_testing::now());
+    let stored = V1.to_stored(changed).into_value();
+    assert_eq!(stored["status"], full()["status"]);
+    assert_eq!(stored["spec"].get("behavior"), None, "the client has removed it");
+    V1.prepare_status(&mut bare, &old, crate::registry::volume_testing::now());
+    let stored = V1.to_stored(bare).into_value();
+    assert_eq!(stored["spec"], full()["spec"]);
+    assert_eq!(stored["status"].get("conditions"), None);
+}
+
+#[test]
 fn version_1_sets_the_default_metric_and_ignores_unreadable_annotations() {
     let made = created(&V1, &scaler());
     assert_eq!(made.at(&["spec", "targetCPUUtilizationPercentage"]), Some(&json!(80)));

@@ -44,6 +44,14 @@ impl Kind for HorizontalPodAutoscalerV1 {
         *scaler = self.to_shown(stored);
     }
 
+    fn prepare_update(&self, scaler: &mut Object, old: &Object, _now: Timestamp) {
+        self.copy_stored(scaler, old, "status");
+    }
+
+    fn prepare_status(&self, scaler: &mut Object, old: &Object, _now: Timestamp) {
+        self.copy_stored(scaler, old, "spec");
+    }
+
     fn validate_create(&self, scaler: &Object, errors: &mut FieldErrors) {
         HorizontalPodAutoscaler.validate_create(&self.to_stored(scaler.clone()), errors);
     }
@@ -76,5 +84,14 @@ impl Kind for HorizontalPodAutoscalerV1 {
 
     fn to_shown(&self, object: Object) -> Object {
         round_trip::to_v1(object)
+    }
+}
+
+impl HorizontalPodAutoscalerV1 {
+    /// Restores the parts of the stored spec or status that are in annotations here, which a client may have omitted.
+    fn copy_stored(&self, scaler: &mut Object, old: &Object, member: &str) {
+        let mut stored = self.to_stored(std::mem::take(scaler));
+        stored.copy_member(&self.to_stored(old.clone()), member);
+        *scaler = self.to_shown(stored);
     }
 }

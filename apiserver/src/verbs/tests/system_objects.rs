@@ -25,7 +25,7 @@ async fn cluster_ip_is_published_with_its_service() {
         "ipaddress.kubernetes.io/ip-family": "IPv4", "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
     });
     assert_eq!(published["metadata"]["labels"], labels);
-    let external = json!({"spec": {"type": "ExternalName", "externalName": "a.example", "clusterIP": null, "clusterIPs": null}});
+    let external = json!({"spec": {"type": "ExternalName", "externalName": "a.example", "ports": null}});
     rig.patch(&format!("{SERVICES}/a"), "merge", external).await.expect(200);
     rig.get(&address).await.expect(404);
     rig.post(SERVICES, service("b", Some("10.0.0.9"))).await.expect(201);
