@@ -1,12 +1,17 @@
-//! Reads a changed encryption configuration again (`--encryption-provider-config-automatic-reload`).
+//! Encryption at rest in the process of a server: reads its configuration, reads a changed one again
+//! (`--encryption-provider-config-automatic-reload`), checks KMS plugins, and writes objects again that were unreadable without them.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orlop_apiserver::HealthCheck;
 use orlop_auth::file_version::{FileCheck, ReadVersion};
+use orlop_cli::args::EncryptionArgs;
+use orlop_encryption::recover::Recovery;
 use orlop_encryption::{Encryption, EncryptionError};
-use orlop_store::{Kv, View};
+use orlop_store::{CommitError, Kv, View};
+use tokio::task::JoinError;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +21,64 @@ const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// The number of checks that are left out after a file that lacks a key in use. Then it is read again, although it has not changed: the
 /// objects may have been rewritten. Each such read decrypts all objects.
 const TRY_AGAIN: u32 = 30;
+
+/// The interval between two attempts to read objects that were unreadable when the server started.
+const RECOVER_EVERY: Duration = Duration::from_secs(1);
+
+/// Reads the configuration, and waits for its KMS plugins at the longest for their timeouts.
+pub(crate) async fn load(args: &EncryptionArgs) -> Result<Result<Encryption, EncryptionError>, JoinError> {
+    let Some(path) = args.encryption_provider_config.clone() else { return Ok(Ok(Encryption::none())) };
+    tokio::task::spawn_blocking(move || Encryption::load(&path)).await
+}
+
+/// The health check of KMS plugins. Like upstream, it also exists if a changed configuration can add the first plugin.
+pub(crate) fn health(args: &EncryptionArgs, encryption: &Arc<Encryption>) -> Option<HealthCheck> {
+    if !encryption.has_kms() && !args.encryption_provider_config_automatic_reload {
+        return None;
+    }
+    let encryption = encryption.clone();
+    Some(Arc::new(move || encryption.kms_health()))
+}
+
+/// Writes the objects again that were unreadable because a KMS plugin was not available when the server started. Ends when none is
+/// left, or with `end`.
+pub(crate) async fn recover<V: View>(
+    encryption: Arc<Encryption>,
+    store: Arc<dyn Kv<V>>,
+    end: CancellationToken,
+) {
+    let mut recovery = Recovery::new(&store.head());
+    let mut ticks = tokio::time::interval(RECOVER_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !recovery.is_done() && end.run_until_cancelled(ticks.tick()).await.is_some() {
+        loop {
+            let (encryption, head) = (encryption.clone(), store.head());
+            // A decryption may wait for a plugin.
+            let next = tokio::task::spawn_blocking(move || {
+                let writes = recovery.writes(&encryption, &head);
+                (recovery, writes)
+            });
+            let Ok((after, writes)) = next.await else { return };
+            recovery = after;
+            if writes.is_empty() {
+                break;
+            }
+            let records = writes.len();
+            match store.commit(writes).await {
+                Ok(_) => tracing::info!(
+                    records,
+                    "unreadable records can be read again, and were written with the same value"
+                ),
+                // A client replaced or deleted one of them at the same time.
+                Err(CommitError::Conflict { .. }) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "records that can be read again could not be written");
+                    break;
+                }
+            }
+        }
+    }
+}
 
 /// Reads the file when it changes, until `end`.
 pub(crate) async fn keep_current<V: View>(

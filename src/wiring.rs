@@ -157,10 +157,9 @@ pub(crate) async fn serve(
     let background = Background::start().map_err(RunError::Threads)?;
     let machine = machine_memory::bytes();
     let memory = MemoryBudget::new(config.api.memory_limit.or(machine.map(|bytes| bytes / 4)).unwrap_or(0));
-    let encryption = Arc::new(match &config.encryption.encryption_provider_config {
-        Some(path) => Encryption::load(path)?,
-        None => Encryption::none(),
-    });
+    let encryption = encryption::load(&config.encryption).await;
+    let encryption =
+        Arc::new(encryption.map_err(|_| RunError::Panic("reading the encryption configuration"))??);
     let (store, place) = open(&config.store, encryption.clone(), &memory).await?;
     let explainer = Explainer::default();
     let failing = Failing::default();
@@ -190,7 +189,11 @@ pub(crate) async fn serve(
             advertised: Some(listener.advertised(config.api.advertise_address)),
             cluster_info: signing::cluster_info(&rules, &reachable, listen.has_tls() && !listen.accepts_http),
             explainer: explainer.explains(),
-            more_metrics: Arc::new(move || more_metrics.metrics()),
+            more_metrics: {
+                let encryption = encryption.clone();
+                Arc::new(move || more_metrics.metrics() + &encryption.metrics())
+            },
+            kms_health: encryption::health(&config.encryption, &encryption),
             has_account_controller: loops.is_some_and(|loops| {
                 manager::selects(&settings::controllers(loops, None), controller::SERVICE_ACCOUNT)
             }),
@@ -237,6 +240,9 @@ pub(crate) async fn serve(
 
         let end_reload = CancellationToken::new();
         let _reload_ends = end_reload.clone().drop_guard();
+        if encryption.path().is_some() {
+            tokio::spawn(encryption::recover(encryption.clone(), store.clone(), end_reload.clone()));
+        }
         if config.encryption.encryption_provider_config_automatic_reload {
             tokio::spawn(encryption::keep_current(encryption, store.clone(), end_reload));
         }

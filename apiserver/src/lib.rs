@@ -46,4 +46,4 @@ pub mod webhook_client;
 pub use projection::Projection;
 pub use routes::OMITTED_FROM_SNAPSHOTS;
 pub use server::{Config, Server, ServerError};
-pub use state::{ClusterInfo, MoreMetrics};
+pub use state::{ClusterInfo, HealthCheck, MoreMetrics};

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use orlop_store::Kv;
+use orlop_store::{BoxFuture, Kv};
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::policy::StoredPolicies;
@@ -79,6 +79,8 @@ pub struct Config {
     pub explainer: Explains,
     /// Metrics of other parts of the process, in Prometheus' text format, for `/metrics`.
     pub more_metrics: MoreMetrics,
+    /// The check `kms-providers` of `/healthz` and `/readyz`. Without it, there is no such check.
+    pub kms_health: Option<HealthCheck>,
     /// The clock.
     pub clock: Clock,
 }
@@ -91,6 +93,9 @@ pub struct ClusterInfo {
     /// The certificates of its authorities, in PEM.
     pub authority: String,
 }
+
+/// A health check of another part of the process. The error is the problem.
+pub type HealthCheck = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// Writes further metrics.
 pub type MoreMetrics = Arc<dyn Fn() -> String + Send + Sync>;
@@ -119,6 +124,7 @@ impl Default for Config {
             limits: LimitsConfig::default(),
             explainer: Explains::default(),
             more_metrics: Arc::new(String::new),
+            kms_health: None,
             clock: Arc::new(Timestamp::now),
         }
     }

@@ -2,12 +2,18 @@
 //!
 //! Upstream: apiserver `pkg/storage/value/transformer.go`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
+use crate::errors::aggregate;
+use crate::kms::KmsProvider;
 use crate::provider::Provider;
 
 /// The start of every encrypted value.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
+/// The start of every value that a KMS plugin has encrypted.
+pub(crate) const KMS: &str = "k8s:enc:kms:v2:";
 /// Upstream's error for a value of a provider that is not configured.
 const NO_PREFIX: &str = "no matching prefix found";
 /// Upstream's error for an encrypted value of a resource without encryption.
@@ -22,6 +28,20 @@ pub(crate) enum Link {
     Identity,
     /// Keys of an algorithm.
     Keys(Keys),
+    /// A KMS plugin.
+    Kms(Kms),
+}
+
+/// A KMS plugin.
+pub(crate) struct Kms {
+    prefix: String,
+    provider: Arc<KmsProvider>,
+}
+
+impl Kms {
+    pub(crate) fn new(provider: Arc<KmsProvider>) -> Self {
+        Kms { prefix: format!("{KMS}{}:", provider.name()), provider }
+    }
 }
 
 /// Keys of an algorithm; the first one encrypts.
@@ -51,10 +71,29 @@ impl Chain {
 
     /// The stored form of a value; `None` if it is the value itself.
     pub(crate) fn write(&self, key: &str, value: &[u8]) -> Result<Option<Bytes>, String> {
-        let Some(Link::Keys(Keys { prefix, keys, .. })) = self.0.first() else { return Ok(None) };
-        let Some((name, provider)) = keys.first() else { return Err(NO_PREFIX.to_owned()) };
-        let encrypted = provider.encrypt(key, value)?;
-        Ok(Some([prefix.as_bytes(), name.as_bytes(), b":", &encrypted].concat().into()))
+        match self.0.first() {
+            None | Some(Link::Identity) => Ok(None),
+            Some(Link::Keys(Keys { prefix, keys, .. })) => {
+                let Some((name, provider)) = keys.first() else { return Err(NO_PREFIX.to_owned()) };
+                let encrypted = provider.encrypt(key, value)?;
+                Ok(Some([prefix.as_bytes(), name.as_bytes(), b":", &encrypted].concat().into()))
+            }
+            Some(Link::Kms(Kms { prefix, provider })) => {
+                Ok(Some([prefix.as_bytes(), &provider.encrypt(key, value)?].concat().into()))
+            }
+        }
+    }
+
+    /// Whether a stored form is not the one in which its value would be written today. Never calls a KMS plugin.
+    pub(crate) fn is_stale(&self, key: &str, stored: &[u8]) -> bool {
+        for (nth, link) in self.0.iter().enumerate() {
+            if let Link::Kms(Kms { prefix, provider }) = link
+                && let Some(object) = stored.strip_prefix(prefix.as_bytes())
+            {
+                return nth > 0 || provider.is_stale(object).unwrap_or(true);
+            }
+        }
+        self.read(key, stored).map_or(true, |read| read.is_stale)
     }
 
     /// The value of a stored form.
@@ -73,6 +112,15 @@ impl Chain {
                     Some(Err(error)) => errors.push(error),
                     None => {}
                 },
+                Link::Kms(Kms { prefix, provider }) => {
+                    let Some(object) = stored.strip_prefix(prefix.as_bytes()) else { continue };
+                    match provider.decrypt(key, object) {
+                        Ok((value, is_stale)) => {
+                            return Ok(Read { value: Some(value.into()), is_stale: is_stale || nth > 0 });
+                        }
+                        Err(error) => errors.push(error),
+                    }
+                }
             }
         }
         match aggregate(errors) {
@@ -99,17 +147,6 @@ impl Keys {
             }
         }
         Some(Err(aggregate(errors).unwrap_or_else(|| self.no_key.to_owned())))
-    }
-}
-
-/// Joins errors as upstream does; equal ones only once.
-fn aggregate(mut errors: Vec<String>) -> Option<String> {
-    let mut seen = std::collections::HashSet::new();
-    errors.retain(|error| seen.insert(error.clone()));
-    match errors.len() {
-        0 => None,
-        1 => errors.pop(),
-        _ => Some(format!("[{}]", errors.join(", "))),
     }
 }
 

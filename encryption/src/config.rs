@@ -2,9 +2,12 @@
 //!
 //! No error contains a value of the file, because keys are in it.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use orlop_apimachinery::duration;
 use orlop_codec::decode::read_yaml;
 use serde_json::{Map, Value};
 
@@ -21,7 +24,52 @@ pub(crate) struct ProviderConfiguration {
     pub(crate) aescbc: Option<Vec<KeyConfiguration>>,
     pub(crate) secretbox: Option<Vec<KeyConfiguration>>,
     pub(crate) identity: bool,
-    pub(crate) kms: bool,
+    pub(crate) kms: Option<KmsConfiguration>,
+}
+
+/// A KMS plugin, with upstream's defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KmsConfiguration {
+    pub(crate) api_version: String,
+    pub(crate) name: String,
+    pub(crate) endpoint: String,
+    pub(crate) timeout: Timeout,
+    /// `None` if the field is not set.
+    pub(crate) cache_size: Option<i32>,
+}
+
+/// The timeout of the calls to a KMS plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timeout {
+    /// Zero if the configured timeout is negative.
+    pub(crate) duration: Duration,
+    /// The configured number, in nanoseconds. Only validation uses it.
+    pub(crate) nanos: i64,
+}
+
+impl Timeout {
+    /// Upstream's default.
+    const DEFAULT: Timeout = Timeout { duration: Duration::from_secs(3), nanos: 3_000_000_000 };
+
+    /// Parses a duration in Go's format, which may be negative.
+    fn parse(text: &str) -> Result<Self, String> {
+        let (is_negative, size) = match text.strip_prefix('-') {
+            Some(size) if !size.starts_with(['+', '-']) => (true, size),
+            Some(_) | None => (false, text),
+        };
+        let size = duration::parse(size)?;
+        let nanos = i64::try_from(size.as_nanos()).unwrap_or(i64::MAX);
+        if is_negative {
+            return Ok(Timeout { duration: Duration::ZERO, nanos: -nanos });
+        }
+        Ok(Timeout { duration: size, nanos })
+    }
+
+    /// The configured duration in Go's format.
+    pub(crate) fn shown(self) -> String {
+        let sign = if self.nanos < 0 { "-" } else { "" };
+        format!("{sign}{}", duration::format(Duration::from_nanos(self.nanos.unsigned_abs())))
+    }
 }
 
 /// A key. Not printable.
@@ -114,7 +162,30 @@ fn provider(value: &Value, path: &str) -> Result<ProviderConfiguration, String> 
         aescbc: of("aescbc")?,
         secretbox: of("secretbox")?,
         identity: is_set("identity"),
-        kms: is_set("kms"),
+        kms: is_set("kms").then(|| kms(&value["kms"], &format!("{path}.kms"))).transpose()?,
+    })
+}
+
+fn kms(value: &Value, path: &str) -> Result<KmsConfiguration, String> {
+    let value = object(value, path)?;
+    known(value, path, &["apiVersion", "name", "cachesize", "endpoint", "timeout"])?;
+    let text = |name: &str| string(value.get(name), &format!("{path}.{name}"));
+    let set = |name: &str| value.get(name).filter(|value| !value.is_null());
+    let timeout = match set("timeout") {
+        None => Timeout::DEFAULT,
+        Some(_) => Timeout::parse(&text("timeout")?).map_err(|why| format!("{path}.timeout: {why}"))?,
+    };
+    let cache_size = set("cachesize").map(|size| {
+        let size = size.as_i64().and_then(|size| i32::try_from(size).ok());
+        size.ok_or_else(|| format!("{path}.cachesize must be an integer of 32 bits"))
+    });
+    let api_version = text("apiVersion")?;
+    Ok(KmsConfiguration {
+        api_version: if api_version.is_empty() { "v1".to_owned() } else { api_version },
+        name: text("name")?,
+        endpoint: text("endpoint")?,
+        timeout,
+        cache_size: cache_size.transpose()?,
     })
 }
 
@@ -197,6 +268,31 @@ mod tests {
     }
 
     #[test]
+    fn kms_provider_has_upstreams_defaults() {
+        let parsed = |fields: &str| {
+            let text =
+                format!("{HEAD}resources: [{{resources: [secrets], providers: [{{kms: {{{fields}}}}}]}}]");
+            let parsed = parse(text.as_bytes()).unwrap_or_else(|why| panic!("{fields}: {why}"));
+            parsed.resources[0].providers[0].kms.clone().unwrap_or_else(|| panic!("{fields}"))
+        };
+        let found = parsed("");
+        assert_eq!((found.api_version.as_str(), found.timeout.shown().as_str()), ("v1", "3s"));
+        assert_eq!((found.name.as_str(), found.endpoint.as_str(), found.cache_size), ("", "", None));
+        let found = parsed("apiVersion: v2, name: a, endpoint: unix:///a, cachesize: -1, timeout: 1m30s");
+        assert_eq!((found.api_version.as_str(), found.name.as_str()), ("v2", "a"));
+        assert_eq!((found.endpoint.as_str(), found.cache_size), ("unix:///a", Some(-1)));
+        for (text, duration, shown) in [
+            ("1m30s", Duration::from_secs(90), "1m30s"),
+            ("'0'", Duration::ZERO, "0s"),
+            ("'-1m'", Duration::ZERO, "-1m0s"),
+            ("null", Duration::from_secs(3), "3s"),
+        ] {
+            let found = parsed(&format!("timeout: {text}")).timeout;
+            assert_eq!((found.duration, found.shown().as_str()), (duration, shown), "{text}");
+        }
+    }
+
+    #[test]
     fn documents_of_another_form_are_refused_without_their_values() {
         let provider =
             |provider: &str| format!("{HEAD}resources: [{{resources: [secrets], providers: [{provider}]}}]");
@@ -220,6 +316,20 @@ mod tests {
                 "resources[0].providers[0].aescbc.keys[0].name must be a string",
             ),
             (provider("{identity: []}"), "resources[0].providers[0].identity must be an object"),
+            (provider("{kms: []}"), "resources[0].providers[0].kms must be an object"),
+            (
+                provider("{kms: {cacheSize: 1}}"),
+                "strict decoding error: unknown field \"resources[0].providers[0].kms.cacheSize\"",
+            ),
+            (
+                provider("{kms: {timeout: soon}}"),
+                "resources[0].providers[0].kms.timeout: time: invalid duration \"soon\"",
+            ),
+            (provider("{kms: {timeout: 3}}"), "resources[0].providers[0].kms.timeout must be a string"),
+            (
+                provider("{kms: {cachesize: many}}"),
+                "resources[0].providers[0].kms.cachesize must be an integer of 32 bits",
+            ),
         ] {
             let refusal = refusal(&text);
             assert!(refusal.starts_with(want) && !refusal.contains(MARKER), "{text}: {refusal}");

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use orlop_store::{Decoded, Key, TransformError, Transformer};
+use orlop_store::{BoxFuture, Decoded, Key, TransformError, Transformer};
 
 use crate::chain::Read;
 use crate::config;
+use crate::health;
+use crate::kms::metrics_text;
 use crate::rules::Rules;
 use crate::validate::validate;
 
@@ -32,6 +34,18 @@ pub enum EncryptionError {
         /// The file.
         path: PathBuf,
         /// The problem, without any value of the file.
+        problem: String,
+    },
+    /// A KMS plugin of the changed file is not healthy.
+    #[error(
+        "the encryption provider configuration {} has a KMS plugin that is not healthy: {problem}. Start the plugin, or correct its \
+         endpoint",
+        path.display()
+    )]
+    Unhealthy {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
         problem: String,
     },
     /// Records need a key that the changed file does not contain.
@@ -81,13 +95,16 @@ impl Encryption {
         Encryption { path: None, rules: ArcSwap::default() }
     }
 
-    /// Reads a configuration.
+    /// Reads a configuration, and calls its KMS plugins. Blocks until they respond, at the latest until their timeouts. A plugin
+    /// that does not respond is no error: until it does, its values cannot be read or written.
     ///
     /// # Errors
     /// The file cannot be read or is not valid.
     pub fn load(path: &Path) -> Result<Self, EncryptionError> {
         warn_if_readable_by_others(path);
-        let (rules, checksum) = read(path)?;
+        let (rules, checksum) = read(path, &Rules::default())?;
+        // The providers log the problems.
+        let _ = health::check_now(rules.kms());
         let rules = RulesInUse { rules, fallback: None, checksum };
         Ok(Encryption { path: Some(path.to_owned()), rules: ArcSwap::from_pointee(rules) })
     }
@@ -96,14 +113,44 @@ impl Encryption {
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
+
+    /// Whether the configuration has KMS providers.
+    pub fn has_kms(&self) -> bool {
+        !self.rules.load().rules.kms().is_empty()
+    }
+
+    /// The health of the KMS plugins. Like upstream, repeats a good result for 20 s and a bad one for 3 s before it calls a plugin again.
+    pub fn kms_health(&self) -> BoxFuture<'static, Result<(), String>> {
+        self.health_of_kms(false)
+    }
+
+    /// Calls the KMS plugins now. If a plugin has a new key, new values are encrypted with it afterwards.
+    pub fn probe_kms(&self) -> BoxFuture<'static, Result<(), String>> {
+        self.health_of_kms(true)
+    }
+
+    fn health_of_kms(&self, is_forced: bool) -> BoxFuture<'static, Result<(), String>> {
+        let rules = self.rules.load().rules.clone();
+        Box::pin(async move { health::check(rules.kms(), is_forced).await })
+    }
+
+    /// Metrics of the KMS providers, in Prometheus' text format.
+    pub fn metrics(&self) -> String {
+        let rules = self.rules.load();
+        let providers = rules.rules.kms().iter().map(|provider| {
+            let (metrics, seeds) = provider.metrics();
+            (provider.name(), metrics, seeds)
+        });
+        metrics_text(providers)
+    }
 }
 
-/// Reads and validates a file. Returns its rules and its checksum.
-pub(crate) fn read(path: &Path) -> Result<(Arc<Rules>, u64), EncryptionError> {
+/// Reads and validates a file. Returns its rules and its checksum. KMS providers of `previous` stay in use.
+pub(crate) fn read(path: &Path, previous: &Rules) -> Result<(Arc<Rules>, u64), EncryptionError> {
     let text = std::fs::read(path).map_err(|error| EncryptionError::Read { path: path.to_owned(), error })?;
     let rules = config::parse(&text).and_then(|configuration| {
         validate(&configuration)?;
-        Rules::new(&configuration)
+        Rules::new(&configuration, previous)
     });
     let rules = rules.map_err(|problem| EncryptionError::Invalid { path: path.to_owned(), problem })?;
     let without_effect = rules.without_effect();
@@ -153,6 +200,11 @@ impl Transformer for Encryption {
             Some(Ok(Read { value, .. })) => Ok(Decoded { value, is_stale: true }),
             Some(Err(_)) | None => Err(TransformError(error.into())),
         }
+    }
+
+    fn is_stale(&self, key: &Key, stored: &Bytes) -> bool {
+        // A value that only the fallback reads is stale too.
+        self.rules.load().rules.chain(key).is_stale(key.as_str(), stored)
     }
 }
 

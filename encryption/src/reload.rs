@@ -6,6 +6,7 @@ use std::sync::Arc;
 use orlop_store::{Key, Record, Revision, Snapshot};
 
 use crate::encryption::{Encryption, EncryptionError, RulesInUse, read, warn_if_readable_by_others};
+use crate::health;
 use crate::rules::Rules;
 
 /// The number of records that are checked before the newest state is read again: a state that is in use keeps replaced records in
@@ -22,17 +23,19 @@ struct Lost {
 impl Encryption {
     /// Reads the file again. Returns whether it has changed. `head` returns the newest state of the store.
     ///
-    /// Decrypts all current records, so it blocks.
+    /// Decrypts all current records and waits for new KMS plugins, so it blocks.
     ///
     /// # Errors
-    /// The file cannot be read, is not valid, or does not contain a key that is in use. The previous configuration then stays in use.
+    /// The file cannot be read, is not valid, has a new KMS plugin that is not healthy, or does not contain a key that is in use. The previous configuration then stays in use.
     pub fn reload<V>(&self, mut head: impl FnMut() -> Snapshot<V>) -> Result<bool, EncryptionError> {
         let Some(path) = self.path() else { return Ok(false) };
-        let (rules, checksum) = read(path)?;
         let before = self.rules.load_full();
+        let (rules, checksum) = read(path, &before.rules)?;
         if checksum == before.checksum {
             return Ok(false);
         }
+        health::wait_until_healthy(rules.kms())
+            .map_err(|problem| EncryptionError::Unhealthy { path: path.to_owned(), problem })?;
         let refuse = |lost: Option<Lost>| match lost {
             None => Ok(()),
             Some(Lost { records, key, problem }) => {

@@ -3,12 +3,15 @@
 //! Upstream: apiserver `pkg/server/options/encryptionconfig/config.go`.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use orlop_store::Key;
 
-use crate::chain::{Chain, Keys, Link};
-use crate::config::{EncryptionConfiguration, KeyConfiguration, KeySecret, ProviderConfiguration};
+use crate::chain::{Chain, Keys, Kms, Link};
+use crate::config::{
+    EncryptionConfiguration, KeyConfiguration, KeySecret, KmsConfiguration, ProviderConfiguration,
+};
+use crate::kms::KmsProvider;
 use crate::provider::{AesCbc, AesGcmKey, Provider, Secretbox};
 use crate::resource::{GroupResource, of_key};
 
@@ -19,13 +22,25 @@ static IDENTITY: LazyLock<Chain> = LazyLock::new(Chain::identity);
 
 /// The chains of all resources.
 #[derive(Default)]
-pub(crate) struct Rules(HashMap<GroupResource, Chain>);
+pub(crate) struct Rules {
+    chains: HashMap<GroupResource, Chain>,
+    /// The KMS providers, in the order of the file.
+    kms: Vec<Arc<KmsProvider>>,
+}
 
 impl Rules {
-    /// The rules of a validated configuration.
-    pub(crate) fn new(configuration: &EncryptionConfiguration) -> Result<Self, String> {
+    /// The rules of a validated configuration. KMS providers of `previous` with the same configuration stay in use, with their seeds.
+    pub(crate) fn new(configuration: &EncryptionConfiguration, previous: &Rules) -> Result<Self, String> {
+        let mut kms = Vec::new();
         let mut rules: HashMap<GroupResource, Chain> = HashMap::new();
         for configured in &configuration.resources {
+            // The resources share the providers.
+            let plugins = configured.providers.iter().map(|provider| match &provider.kms {
+                Some(plugin) => kms_provider(plugin, previous).map(Some),
+                None => Ok(None),
+            });
+            let plugins = plugins.collect::<Result<Vec<_>, _>>()?;
+            kms.extend(plugins.iter().flatten().cloned());
             for name in &configured.resources {
                 let resource = GroupResource::parse(name);
                 for wider in [resource.whole_group(), GroupResource::all()] {
@@ -38,32 +53,56 @@ impl Rules {
                     }
                 }
                 // Each resource has its own ciphers.
-                let links = configured.providers.iter().map(link).collect::<Result<Vec<_>, _>>()?;
+                let links =
+                    configured.providers.iter().zip(&plugins).map(|(provider, plugin)| match plugin {
+                        Some(plugin) => Ok(Link::Kms(Kms::new(plugin.clone()))),
+                        None => link(provider),
+                    });
+                let links = links.collect::<Result<Vec<_>, _>>()?;
                 rules.entry(resource).or_insert_with(|| Chain(Vec::new())).0.extend(links);
             }
         }
-        Ok(Rules(rules))
+        Ok(Rules { chains: rules, kms })
+    }
+
+    /// The KMS providers, in the order of the file.
+    pub(crate) fn kms(&self) -> &[Arc<KmsProvider>] {
+        &self.kms
     }
 
     /// The resources of the rules that match no object.
     pub(crate) fn without_effect(&self) -> Vec<String> {
         let mut names: Vec<String> =
-            self.0.keys().filter(|resource| !resource.can_exist()).map(ToString::to_string).collect();
+            self.chains.keys().filter(|resource| !resource.can_exist()).map(ToString::to_string).collect();
         names.sort();
         names
     }
 
     /// The providers for a key.
     pub(crate) fn chain(&self, key: &Key) -> &Chain {
-        if self.0.is_empty() {
+        if self.chains.is_empty() {
             return &IDENTITY;
         }
         let Some(resource) = of_key(key) else { return &IDENTITY };
-        let find = |pattern: &GroupResource| self.0.get(pattern);
+        let find = |pattern: &GroupResource| self.chains.get(pattern);
         find(&resource)
             .or_else(|| find(&resource.whole_group()))
             .or_else(|| find(&GroupResource::all()))
             .unwrap_or(&IDENTITY)
+    }
+}
+
+fn kms_provider(configuration: &KmsConfiguration, previous: &Rules) -> Result<Arc<KmsProvider>, String> {
+    if configuration.api_version == "v1" {
+        return Err(format!(
+            "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead: set apiVersion: v2 in the KMS \
+             provider {:?} (the default is v1)",
+            configuration.name
+        ));
+    }
+    match previous.kms.iter().find(|provider| provider.configuration() == configuration) {
+        Some(provider) => Ok(provider.clone()),
+        None => KmsProvider::start(configuration).map(Arc::new),
     }
 }
 
@@ -111,7 +150,31 @@ mod tests {
             };
             text += &format!("- {{resources: [{resources}], providers: [{provider}]}}\n");
         }
-        Rules::new(&parse(text.as_bytes())?)
+        Rules::new(&parse(text.as_bytes())?, &Rules::default())
+    }
+
+    #[test]
+    fn kms_v1_is_refused() {
+        let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n\
+                    - {resources: [secrets], providers: [{kms: {name: a, endpoint: 'unix:///a'}}]}\n";
+        let refused = Rules::new(&parse(text.as_bytes()).unwrap(), &Rules::default()).err().unwrap();
+        assert!(
+            refused.starts_with("KMSv1 is deprecated") && refused.contains("set apiVersion: v2"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn resources_share_a_kms_provider_and_a_reload_preserves_it() {
+        let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n\
+                    - {resources: [secrets, configmaps], providers: [{kms: {apiVersion: v2, name: a, endpoint: 'unix:///a'}}]}\n";
+        let first = Rules::new(&parse(text.as_bytes()).unwrap(), &Rules::default()).unwrap();
+        let same = Rules::new(&parse(text.as_bytes()).unwrap(), &first).unwrap();
+        let other = text.replace("unix:///a", "unix:///b");
+        let other = Rules::new(&parse(other.as_bytes()).unwrap(), &first).unwrap();
+        assert_eq!(first.kms().len(), 1);
+        assert!(Arc::ptr_eq(&first.kms()[0], &same.kms()[0]));
+        assert!(!Arc::ptr_eq(&first.kms()[0], &other.kms()[0]));
     }
 
     #[test]

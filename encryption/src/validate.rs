@@ -2,10 +2,15 @@
 //!
 //! Upstream: apiserver `pkg/apis/apiserver/validation/validation_encryption.go`.
 
+use std::collections::HashSet;
+
 use orlop_api::validate::{FieldErrors, Path};
 use serde_json::Value;
 
-use crate::config::{EncryptionConfiguration, KeyConfiguration, KeySecret, ProviderConfiguration};
+use crate::config::{
+    EncryptionConfiguration, KeyConfiguration, KeySecret, KmsConfiguration, ProviderConfiguration,
+};
+use crate::kms::{EndpointError, parse_endpoint};
 use crate::resource::GroupResource;
 
 const AES_KEY_SIZES: &[usize] = &[16, 24, 32];
@@ -20,6 +25,7 @@ pub(crate) fn validate(configuration: &EncryptionConfiguration) -> Result<(), St
     if configuration.resources.is_empty() {
         errors.required(&root, "at least one resources is required");
     }
+    let mut kms_names = HashSet::new();
     for (nth, resource) in configuration.resources.iter().enumerate() {
         let names = root.index(nth).child("resources");
         let providers = root.index(nth).child("providers");
@@ -36,7 +42,12 @@ pub(crate) fn validate(configuration: &EncryptionConfiguration) -> Result<(), St
             errors.required(&providers, &format!("at least one resources[{nth}].providers is required"));
         }
         for (nth, one) in resource.providers.iter().enumerate() {
-            provider(one, &providers.index(nth), &mut errors);
+            let path = providers.index(nth);
+            provider(one, &path, &mut errors);
+            if let Some(kms) = &one.kms {
+                validate_kms(kms, &path.child("kms"), &kms_names, &mut errors);
+                kms_names.insert(kms.name.as_str());
+            }
         }
     }
     aggregate(&errors)
@@ -109,7 +120,7 @@ fn name_fault(name: &str) -> Option<&'static str> {
 
 fn provider(provider: &ProviderConfiguration, path: &Path, errors: &mut FieldErrors) {
     let ProviderConfiguration { aesgcm, aescbc, secretbox, identity, kms } = provider;
-    let set = [aesgcm.is_some(), aescbc.is_some(), secretbox.is_some(), *identity, *kms];
+    let set = [aesgcm.is_some(), aescbc.is_some(), secretbox.is_some(), *identity, kms.is_some()];
     match set.iter().filter(|set| **set).count() {
         0 => errors.invalid_unshown(
             path,
@@ -130,8 +141,50 @@ fn provider(provider: &ProviderConfiguration, path: &Path, errors: &mut FieldErr
             validate_keys(keys, &path.child(name).child("keys"), sizes, errors);
         }
     }
-    if *kms {
-        errors.forbidden(&path.child("kms"), "this server does not support KMS providers");
+}
+
+fn validate_kms(kms: &KmsConfiguration, path: &Path, names: &HashSet<&str>, errors: &mut FieldErrors) {
+    let KmsConfiguration { api_version, name, endpoint, timeout, cache_size } = kms;
+    let is_v1 = api_version == "v1";
+    let at = path.child("name");
+    if name.is_empty() {
+        errors.required(&at, "name is a mandatory field for a provider");
+    }
+    if !is_v1 && name.contains(':') {
+        let why = format!("invalid KMS provider name {name}, must not contain ':'");
+        errors.invalid(&at, name.as_str(), &why);
+    }
+    if !is_v1 && names.contains(name.as_str()) {
+        let why = format!("duplicate KMS provider name {name}, names must be unique");
+        errors.invalid(&at, name.as_str(), &why);
+    }
+    if timeout.nanos <= 0 {
+        errors.invalid_shown(&path.child("timeout"), &timeout.shown(), "timeout should be a positive value");
+    }
+    let at = path.child("endpoint");
+    if endpoint.is_empty() {
+        errors.invalid(&at, "", "endpoint is a mandatory field for a kms");
+    } else if let Err(error) = parse_endpoint(endpoint) {
+        let why = match error {
+            EndpointError::Malformed(why) => format!("invalid endpoint for kms provider, error: {why}"),
+            EndpointError::Scheme(scheme) => {
+                format!("unsupported scheme {scheme:?} for KMS provider, only unix is supported")
+            }
+        };
+        errors.invalid(&at, endpoint.as_str(), &why);
+    }
+    let at = path.child("cachesize");
+    match cache_size {
+        Some(size) if !is_v1 => errors.invalid(&at, *size, "cachesize is not supported in v2"),
+        Some(0) => {
+            errors.invalid(&at, 0, "cachesize should be a positive value, or negative to disable");
+        }
+        Some(_) | None => {}
+    }
+    if !is_v1 && api_version != "v2" {
+        // Upstream prints the name of the field, not its value.
+        let why = "unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported";
+        errors.invalid(&path.child("apiVersion"), api_version.as_str(), why);
     }
 }
 
@@ -265,6 +318,81 @@ mod tests {
             let found = checked("[secrets]", &providers).err().unwrap_or_default();
             assert!(found.starts_with(&want) && want.is_empty() == found.is_empty(), "{providers}: {found}");
             assert!(!found.contains(MARKER), "{found}");
+        }
+    }
+
+    #[test]
+    fn kms_providers_are_validated_as_upstream_does() {
+        let at = "resources[0].providers[0].kms";
+        for (fields, want) in [
+            ("apiVersion: v2, name: foo, endpoint: unix:///kms.sock, timeout: 1m", String::new()),
+            ("apiVersion: v2, name: foo, endpoint: 'unix:///@kms'", String::new()),
+            ("name: 'foo:bar', endpoint: unix:///kms.sock, cachesize: -1", String::new()),
+            (
+                "apiVersion: v2, endpoint: unix:///kms.sock",
+                format!("{at}.name: Required value: name is a mandatory field for a provider"),
+            ),
+            (
+                "apiVersion: v2, name: 'foo:bar', endpoint: unix:///kms.sock",
+                format!(
+                    "{at}.name: Invalid value: \"foo:bar\": invalid KMS provider name foo:bar, must not contain ':'"
+                ),
+            ),
+            (
+                "apiVersion: v2, name: foo, endpoint: unix:///kms.sock, timeout: '-1m'",
+                format!("{at}.timeout: Invalid value: -1m0s: timeout should be a positive value"),
+            ),
+            (
+                "apiVersion: v2, name: foo, endpoint: unix:///kms.sock, timeout: 0s",
+                format!("{at}.timeout: Invalid value: 0s: timeout should be a positive value"),
+            ),
+            (
+                "apiVersion: v2, name: foo",
+                format!("{at}.endpoint: Invalid value: \"\": endpoint is a mandatory field for a kms"),
+            ),
+            (
+                "apiVersion: v2, name: foo, endpoint: 'https://www.foo.com'",
+                format!(
+                    "{at}.endpoint: Invalid value: \"https://www.foo.com\": unsupported scheme \"https\" for KMS provider, only unix is supported"
+                ),
+            ),
+            (
+                "apiVersion: v2, name: foo, endpoint: \"unix:///foo\\n.socket\"",
+                format!(
+                    "{at}.endpoint: Invalid value: \"unix:///foo\\n.socket\": invalid endpoint for kms provider, error: parse \"unix:///foo\\n.socket\": net/url: invalid control character in URL"
+                ),
+            ),
+            (
+                "apiVersion: v2, name: foo, endpoint: unix:///kms.sock, cachesize: 10",
+                format!("{at}.cachesize: Invalid value: 10: cachesize is not supported in v2"),
+            ),
+            (
+                "apiVersion: v1, name: foo, endpoint: unix:///kms.sock, cachesize: 0",
+                format!(
+                    "{at}.cachesize: Invalid value: 0: cachesize should be a positive value, or negative to disable"
+                ),
+            ),
+            (
+                "apiVersion: v3, name: foo, endpoint: unix:///kms.sock",
+                format!(
+                    "{at}.apiVersion: Invalid value: \"v3\": unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported"
+                ),
+            ),
+        ] {
+            let found = checked("[secrets]", &format!("[{{kms: {{{fields}}}}}]")).err().unwrap_or_default();
+            assert_eq!(found, want, "{fields}");
+        }
+    }
+
+    #[test]
+    fn names_of_kms_providers_are_unique() {
+        let provider = |version: &str| {
+            format!("{{kms: {{apiVersion: {version}, name: foo, endpoint: unix:///kms.sock}}}}")
+        };
+        let duplicate = "resources[0].providers[1].kms.name: Invalid value: \"foo\": duplicate KMS provider name foo, names must be unique";
+        for (first, second, want) in [("v2", "v2", duplicate), ("v1", "v2", duplicate), ("v1", "v1", "")] {
+            let found = checked("[secrets]", &format!("[{}, {}]", provider(first), provider(second)));
+            assert_eq!(found.err().unwrap_or_default(), want, "{first} {second}");
         }
     }
 }

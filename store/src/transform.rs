@@ -30,6 +30,11 @@ pub trait Transformer: Send + Sync {
     /// # Errors
     /// The stored form cannot be read.
     fn decode(&self, key: &Key, stored: &Bytes) -> Result<Decoded, TransformError>;
+
+    /// Whether a write today would use another stored form. Requests call it, so it must not block; [`decode`](Self::decode) may.
+    fn is_stale(&self, key: &Key, stored: &Bytes) -> bool {
+        self.decode(key, stored).map_or(true, |read| read.is_stale)
+    }
 }
 
 /// The transformer of a store, if it has one.
@@ -83,8 +88,7 @@ impl Transform {
     /// Whether a write today would use another stored form.
     pub(crate) fn is_stale<V>(&self, record: &Record<V>) -> bool {
         let Some(transformer) = &self.0 else { return false };
-        let read = transformer.decode(&record.key, record.stored_bytes());
-        read.map_or(true, |read| read.is_stale)
+        transformer.is_stale(&record.key, record.stored_bytes())
     }
 }
 

@@ -23,6 +23,8 @@ enum Check {
     Store,
     /// The same check under the name that readyz uses.
     StoreReadiness,
+    /// The KMS plugins are healthy. Only if a configuration has KMS providers, or can be changed to have them.
+    KmsProviders,
     /// The in-memory state is complete, which is always the case once the server listens.
     InformerSync,
     /// The server is not shutting down.
@@ -36,46 +38,67 @@ impl Check {
             Check::Log => "log",
             Check::Store => "etcd",
             Check::StoreReadiness => "etcd-readiness",
+            Check::KmsProviders => "kms-providers",
             Check::InformerSync => "informer-sync",
             Check::Shutdown => "shutdown",
         }
     }
 
-    fn is_well(self, server: &Inner) -> bool {
-        match self {
+    fn exists(self, server: &Inner) -> bool {
+        self != Check::KmsProviders || server.config.kms_health.is_some()
+    }
+
+    /// The error is the problem.
+    async fn run(self, server: &Inner) -> Result<(), String> {
+        let is_well = match self {
             Check::Ping | Check::Log | Check::InformerSync => true,
             Check::Store | Check::StoreReadiness => server.store.poisoned().is_none(),
             Check::Shutdown => !server.leaving.load(Ordering::Acquire),
-        }
+            Check::KmsProviders => match &server.config.kms_health {
+                Some(health) => return health().await,
+                None => true,
+            },
+        };
+        if is_well { Ok(()) } else { Err(format!("{} failed", self.name())) }
     }
 }
 
+const HEALTHY: &[Check] = &[Check::Ping, Check::Log, Check::Store, Check::KmsProviders];
+/// Without the KMS plugins, as upstream: a restart of the server does not repair them.
 const LIVE: &[Check] = &[Check::Ping, Check::Log, Check::Store];
-const READY: &[Check] =
-    &[Check::Ping, Check::Log, Check::Store, Check::StoreReadiness, Check::InformerSync, Check::Shutdown];
+const READY: &[Check] = &[
+    Check::Ping,
+    Check::Log,
+    Check::Store,
+    Check::StoreReadiness,
+    Check::KmsProviders,
+    Check::InformerSync,
+    Check::Shutdown,
+];
 
 pub(super) fn router() -> Router<Arc<Inner>> {
     let mut router = Router::new();
-    for (name, checks) in [("healthz", LIVE), ("livez", LIVE), ("readyz", READY)] {
+    for (name, checks) in [("healthz", HEALTHY), ("livez", LIVE), ("readyz", READY)] {
         let all = move |State(server): State<Arc<Inner>>, RawQuery(query): RawQuery| async move {
-            report(&server, name, checks, &Query::parse(query.as_deref()))
+            report(&server, name, checks, &Query::parse(query.as_deref())).await
         };
         let one = move |State(server): State<Arc<Inner>>, Path(check): Path<String>| async move {
-            single(&server, checks, &check)
+            single(&server, checks, &check).await
         };
         router = router.route(&format!("/{name}"), any(all)).route(&format!("/{name}/{{check}}"), any(one));
     }
     router
 }
 
-fn report(server: &Inner, name: &str, checks: &[Check], query: &Query) -> Response {
+async fn report(server: &Inner, name: &str, checks: &[Check], query: &Query) -> Response {
     let excluded: Vec<&str> = query.all("exclude").collect();
     let mut text = String::new();
     let mut well = true;
-    for check in checks {
+    let checks: Vec<Check> = checks.iter().copied().filter(|check| check.exists(server)).collect();
+    for check in &checks {
         let line = if excluded.contains(&check.name()) {
             format!("[+]{} excluded: ok\n", check.name())
-        } else if check.is_well(server) {
+        } else if check.run(server).await.is_ok() {
             format!("[+]{} ok\n", check.name())
         } else {
             well = false;
@@ -103,10 +126,12 @@ fn report(server: &Inner, name: &str, checks: &[Check], query: &Query) -> Respon
     answer::text(200, "ok")
 }
 
-fn single(server: &Inner, checks: &[Check], name: &str) -> Response {
-    match checks.iter().find(|check| check.name() == name) {
-        None => answer::text(404, "404 page not found\n"),
-        Some(check) if check.is_well(server) => answer::text(200, "ok"),
-        Some(_) => answer::text(500, format!("internal server error: {name} failed\n")),
+async fn single(server: &Inner, checks: &[Check], name: &str) -> Response {
+    let Some(check) = checks.iter().find(|check| check.name() == name && check.exists(server)) else {
+        return answer::text(404, "404 page not found\n");
+    };
+    match check.run(server).await {
+        Ok(()) => answer::text(200, "ok"),
+        Err(problem) => answer::text(500, format!("internal server error: {problem}\n")),
     }
 }

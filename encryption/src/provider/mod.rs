@@ -1,4 +1,4 @@
-//! The algorithms, each with upstream's layout of the encrypted bytes.
+//! The algorithms with keys in the configuration, each with upstream's layout of the encrypted bytes.
 //!
 //! Upstream: apiserver `pkg/storage/value/encrypt`.
 
@@ -14,7 +14,7 @@ pub(crate) use self::aes_gcm::AesGcmKey;
 pub(crate) use self::secretbox::Secretbox;
 
 /// Upstream's error for a value that is too short.
-const TOO_SHORT: &str = "the stored data was shorter than the required size";
+pub(crate) const TOO_SHORT: &str = "the stored data was shorter than the required size";
 /// Upstream's error when the system returns no random numbers.
 const NO_RANDOM: &str = "unable to read sufficient random bytes";
 
@@ -30,7 +30,8 @@ pub(crate) trait Provider: Send + Sync {
     fn decrypt(&self, key: &str, stored: &[u8]) -> Result<Vec<u8>, CryptError>;
 }
 
-fn random<const SIZE: usize>() -> Result<[u8; SIZE], CryptError> {
+/// Random bytes of the system.
+pub(crate) fn random<const SIZE: usize>() -> Result<[u8; SIZE], CryptError> {
     let mut bytes = [0; SIZE];
     OsRng.try_fill_bytes(&mut bytes).map_err(|_| NO_RANDOM)?;
     Ok(bytes)

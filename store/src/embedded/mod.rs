@@ -136,7 +136,7 @@ impl<V: View> Embedded<V> {
             path = %dir.display(), %store, revision = %head, %oldest, records = index.len(), "the store is open"
         );
         for (topic, Unreadable { count, first: (key, why) }) in unreadable(index.values()) {
-            tracing::error!(%topic, records = count, %key, %why, "records cannot be read; add the missing key to the encryption configuration");
+            tracing::error!(%topic, records = count, %key, %why, "records cannot be read; add the missing key to the encryption configuration, or start the KMS plugin");
         }
         // Nothing that is hidden becomes readable by a restart.
         let now_ms = options.clock.now_ms().max(time_ms);

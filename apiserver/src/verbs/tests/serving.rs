@@ -1,8 +1,10 @@
 //! Properties of every response, and the non-resource endpoints.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use orlop_store::BoxFuture;
 use serde_json::json;
 
 use super::rig::{CONFIG_MAPS, Rig, text};
@@ -106,6 +108,26 @@ async fn readyz_fails_during_shutdown() {
     assert!(ready.contains("[-]shutdown failed"), "{ready}");
     rig.get("/readyz/shutdown").await.expect(500);
     rig.config_map("a", json!({})).await;
+}
+
+#[tokio::test]
+async fn kms_plugins_are_checked_by_readyz_and_healthz_but_not_by_livez() {
+    let rig = Rig::new().await;
+    rig.get("/readyz/kms-providers").await.expect(404);
+    assert!(!rig.get("/readyz?verbose").await.expect(200).text().contains("kms-providers"));
+    let health = || -> BoxFuture<'static, Result<(), String>> {
+        Box::pin(async { Err("kms-provider-0: down".to_owned()) })
+    };
+    let rig = Rig::with(|config| config.kms_health = Some(Arc::new(health))).await;
+    for path in ["/readyz", "/healthz"] {
+        let text = rig.get(path).await.expect(500).text();
+        assert!(text.contains("[-]kms-providers failed: reason withheld\n"), "{text}");
+        rig.get(&format!("{path}?exclude=kms-providers")).await.expect(200);
+        let one = rig.get(&format!("{path}/kms-providers")).await.expect(500).text();
+        assert_eq!(one, "internal server error: kms-provider-0: down\n");
+    }
+    rig.get("/livez").await.expect(200);
+    rig.get("/livez/kms-providers").await.expect(404);
 }
 
 #[tokio::test]
