@@ -135,11 +135,8 @@ impl ApiError {
     pub fn verb_not_supported(names: &Names, verb: &str) -> Self {
         let resource = qualified(names.plural, names.group);
         let message = format!("{verb} is not supported on resources of kind {resource:?}");
-        let details = Details {
-            group: names.group.to_owned(),
-            kind: names.plural.to_owned(),
-            ..Details::default()
-        };
+        let details =
+            Details { group: names.group.to_owned(), kind: names.plural.to_owned(), ..Details::default() };
         Self::new(405, "MethodNotAllowed", message).with(details)
     }
 
