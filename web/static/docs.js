@@ -27,6 +27,8 @@ async function json(url) {
   return response.json();
 }
 
+/** Whether the document describes only the paths that list groups and versions. */
+const isDiscovery = (path) => /^(api|apis|apis\/[^/]+)$/.test(path);
 const isGroup = (path) => /^apis?\//.test(path);
 const groupTitle = (path) => (isGroup(path) ? path.replace(/^api\//, 'core/').replace(/^apis\//, '') : 'this server');
 
@@ -201,7 +203,7 @@ function menu() {
 
 async function load() {
   const { paths } = await json('/openapi/v3');
-  const all = Object.entries(paths).sort(([a], [b]) => isGroup(b) - isGroup(a) || a.localeCompare(b));
+  const all = Object.entries(paths).filter(([path]) => !isDiscovery(path)).sort(([a], [b]) => isGroup(b) - isGroup(a) || a.localeCompare(b));
   const loaded = await Promise.all(all.map(([, { serverRelativeURL }]) => json(serverRelativeURL)));
   all.forEach(([path], position) => take(path, loaded[position]));
   entries = index();

@@ -312,9 +312,9 @@ fn every_identity_is_authenticated() {
 /// Sends whole requests; a body is a mutated object in one of its formats, or a patch.
 #[test]
 fn mutated_requests_get_allowed_responses() {
-    run_texts("requests", 100);
+    run_texts("requests", 30);
     let made = (document(), prop::sample::select(METHODS), prop::sample::select(QUERIES), any::<bool>());
-    run("requests, made", 150, &made, |((kind, form, changes, cuts), method, query, is_item)| {
+    run("requests, made", 50, &made, |((kind, form, changes, cuts), method, query, is_item)| {
         let (chosen, _) = choose(&[*kind]).unwrap();
         let names = chosen.names();
         let root = if names.group.is_empty() { "/api/v1" } else { &format!("/apis/{}", names.api_version()) };

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use orlop_store::{Snapshot, Write};
+use orlop_store::{Record, Snapshot, Write};
 
 use super::{commit, creation, readable, removal};
 use crate::dispatch;
@@ -59,6 +59,21 @@ pub(crate) fn writes(
         }
     }
     writes
+}
+
+/// Deletes the IPAddresses of a Service that cannot be read; no writes for other kinds.
+pub(crate) fn release_all(
+    of: &dyn Kind,
+    (namespace, name): (&str, &str),
+    head: &Snapshot<Projection>,
+) -> Vec<Write<Projection>> {
+    let is_service = of.names().group.is_empty() && of.names().plural == "services";
+    let Some(kind) = kind("ipaddresses").filter(|_| is_service) else { return Vec::new() };
+    let is_own = |record: &Record<Projection>| {
+        stored::decode(record).is_ok_and(|address| ip_address::owner(&address) == Some((namespace, name)))
+    };
+    let records = head.range(kind.storage_prefix(), None);
+    records.filter(|record| is_own(record)).map(|record| removal(record)).collect()
 }
 
 /// The differences between the addresses of Services and the published ones.

@@ -13,6 +13,7 @@ use crate::allocation;
 use crate::authorization::right;
 use crate::encode::negotiate::RequestedEncoding;
 use crate::encode::{answer, stored};
+use crate::system_objects::addresses;
 use crate::verbs::attempts::attempts;
 use crate::verbs::request::Request;
 use crate::verbs::write::{self, StoreError, commit_error_of};
@@ -42,6 +43,8 @@ pub(super) async fn delete(request: &Request, wanted: RequestedEncoding) -> Resu
             return Err(write::invalid_object(request.kind(), &key, why));
         }
         let mut writes = allocation::release_all(request.kind(), &key, &head);
+        let namespaced_name = (request.resource.namespace.as_str(), name.as_str());
+        writes.extend(addresses::release_all(request.kind(), namespaced_name, &head));
         let expect = Expect::Revision(record.mod_revision);
         writes.push(Write { key: record.key.clone(), expect, op: Op::Delete });
         match request.server.store.commit(writes).await.map_err(|error| commit_error_of(&key, error)) {

@@ -210,6 +210,11 @@ fn networking() -> Vec<Sample> {
         sample!("/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", "flowcontrol.apiserver.k8s.io/v1",
             "PriorityLevelConfiguration", {"metadata": {}, "spec": {"type": "Limited", "limited": {
                 "limitResponse": {"type": "Queue", "queuing": {"queues": 8, "handSize": 2}}}}}),
+        sample!("/apis/networking.k8s.io/v1/ipaddresses", "networking.k8s.io/v1", "IPAddress",
+            {"metadata": {}, "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "m"}}}),
+        sample!("/apis/apiregistration.k8s.io/v1/apiservices", "apiregistration.k8s.io/v1", "APIService",
+            {"metadata": {}, "spec": {"group": "m.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
+                "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "m"}}}),
     ]
 }
 
