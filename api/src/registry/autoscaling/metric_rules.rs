@@ -5,7 +5,7 @@ use orlop_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use super::items;
-use super::spec_rules::{ReferenceRules, reference};
+use super::reference_rules::{ReferenceRules, reference};
 use crate::registry::checks;
 use crate::registry::workload::{given, text};
 use crate::validate::{FieldErrors, Path};

@@ -1,13 +1,14 @@
 //! `HorizontalPodAutoscaler`: stored and validated. No controller scales workloads.
 //!
 //! Objects are stored in the form of `autoscaling/v2` ([`v2`]). `autoscaling/v1` ([`v1`]) is a view, with the parts that it
-//! cannot express in annotations ([`round_trip`]). [`spec_rules`] and [`metric_rules`] validate both.
+//! cannot express in annotations ([`round_trip`]). [`spec_rules`], [`metric_rules`] and [`reference_rules`] validate both.
 //!
 //! Upstream: pkg/apis/autoscaling, pkg/registry/autoscaling/horizontalpodautoscaler.
 
 mod behavior_format;
 mod metric_format;
 mod metric_rules;
+mod reference_rules;
 mod round_trip;
 mod spec_rules;
 mod targets;

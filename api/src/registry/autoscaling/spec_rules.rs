@@ -1,9 +1,9 @@
 //! The rules for the spec: numbers of replicas, the target, the behavior. The rules for metrics are in
 //! [`metric_rules`](super::metric_rules).
 
-use orlop_apimachinery::names;
 use serde_json::Value;
 
+use super::reference_rules::{ReferenceRules, reference, version_problem};
 use super::{items, metric_rules};
 use crate::registry::checks;
 use crate::registry::workload::{given, number, text};
@@ -13,15 +13,6 @@ use crate::validate::{FieldErrors, Path};
 const LONGEST_PERIOD: i64 = 1800;
 /// The longest stabilization window, seconds.
 const LONGEST_WINDOW: i64 = 3600;
-
-/// What a reference may contain, which depends on the stored object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ReferenceRules {
-    /// Whether the API version may lack a group, as `v1` does.
-    pub(super) empty_group: bool,
-    /// Whether the API version is not validated.
-    pub(super) any_version: bool,
-}
 
 /// Validates the spec of a new autoscaler or, with the stored spec, that of a changed one.
 pub(super) fn validate(spec: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
@@ -75,33 +66,6 @@ fn described_rules(old: Option<&Value>) -> ReferenceRules {
     };
     let any_version = old.is_some_and(|old| items(old, "metrics").iter().any(is_invalid));
     ReferenceRules { any_version, ..rules }
-}
-
-/// Validates a reference to an object of any kind.
-pub(super) fn reference(reference: &Value, rules: ReferenceRules, path: &Path, errors: &mut FieldErrors) {
-    for field in ["kind", "name"] {
-        let (value, at) = (text(reference, field), path.child(field));
-        if checks::required(errors, &at, value) {
-            checks::each(errors, &at, value, names::path_segment(value));
-        }
-    }
-    let version = text(reference, "apiVersion");
-    if let Some(why) = version_problem(version, rules) {
-        errors.invalid(&path.child("apiVersion"), version, &why);
-    }
-}
-
-/// Why an API version is invalid.
-fn version_problem(version: &str, rules: ReferenceRules) -> Option<String> {
-    if rules.any_version {
-        return None;
-    }
-    let group = match version.matches('/').count() {
-        0 => "",
-        1 => version.split_once('/').map_or("", |(group, _)| group),
-        _ => return Some(format!("unexpected GroupVersion string: {version}")),
-    };
-    (group.is_empty() && !rules.empty_group).then(|| "apiVersion must specify API group".to_owned())
 }
 
 fn scaling_rules(rules: &Value, path: &Path, errors: &mut FieldErrors) {

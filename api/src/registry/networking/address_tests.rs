@@ -1,3 +1,5 @@
+//! Tests of ServiceCIDRs and IPAddresses.
+
 use serde_json::{Value, json};
 
 use super::{IpAddress, ServiceCidr, ip_address, service_cidr};
