@@ -159,7 +159,9 @@ async fn invalid_snapshot_objects_are_rejected() {
     // The status has its own subresource and its own schema.
     let status = http.patch(&format!("{x}/status"), &json!({"status": {"restoreSize": -1}})).await;
     assert!(
-        message(&status).contains("status.restoreSize in body should be greater than or equal to 0"),
+        message(&status).contains(
+            "status.restoreSize: Invalid value: -1: restoreSize in body should be greater than or equal to 0"
+        ),
         "{}",
         message(&status)
     );
