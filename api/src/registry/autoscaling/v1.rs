@@ -34,7 +34,7 @@ impl Kind for HorizontalPodAutoscalerV1 {
 
     fn defaults(&self, scaler: &mut Object) {
         scaler.set_default(&["spec", "minReplicas"], 1);
-        // The conversion sets the default metric and writes the annotations anew.
+        // The conversion sets the default metric and writes new annotations.
         *scaler = self.to_shown(self.to_stored(std::mem::take(scaler)));
     }
 
