@@ -78,7 +78,7 @@ fn set_up(stream: &TcpStream) -> io::Result<()> {
 
 /// The user of a client on loopback; `None` if it is not known.
 fn user_of(client: SocketAddr, own: SocketAddr) -> Option<u32> {
-    /// Clients open connections, so only the first failure is logged.
+    /// Clients can cause any number of failures, so only the first one is logged.
     static LOGGED: Once = Once::new();
     client_user(client, own).unwrap_or_else(|error| {
         LOGGED.call_once(|| {

@@ -1,4 +1,4 @@
-// The session of the page on a server that requires credentials. The page exchanges the one-time code of a link for a token, and keeps the
+// The session of the page on a server that requires credentials. The page exchanges the one-time code of a link for a token, and stores the
 // token in the session storage of this tab. app.js imports this module first: the code must leave the address before another module reads it.
 
 const EXCHANGE = '/orlop/sign-in';
@@ -6,7 +6,7 @@ const KEY = 'orlop.session';
 /** The length and the characters of a code. */
 const CODE = /^[\w-]{43}$/;
 
-/** Returns the code in a URL fragment or a pasted link, or an empty text. Pure. */
+/** Returns the code in a URL fragment or a pasted link; an empty string if there is none. Pure. */
 export function codeOf(text) {
   const found = /(?:^|#)#?code=([\w-]+)$/.exec(text.trim())?.[1] || text.trim();
   return CODE.test(found) ? found : '';
@@ -52,7 +52,7 @@ function put(next) {
   tell(false);
 }
 
-/** Returns the token of a code; without one, reports the problem. */
+/** Returns the token for a code. On failure, reports the problem and returns an empty string. */
 async function exchange(code) {
   const init = { method: 'POST', headers: { 'Content-Type': 'application/json', Accept: 'application/json' }, body: JSON.stringify({ code }), cache: 'no-store' };
   try {
@@ -79,7 +79,7 @@ export async function request(url, init = {}) {
   if (signingIn) await signingIn;
   const used = token;
   const answer = await fetch(url, used ? { ...init, headers: { ...init.headers, Authorization: `Bearer ${used}` } } : init);
-  // A refused token that was replaced meanwhile is no reason to sign in again.
+  // If another sign-in has replaced the rejected token in the meantime, the user need not sign in again.
   if (token === used && await isRefusal(answer, used)) {
     token = '';
     stored((storage) => storage.removeItem(KEY));
@@ -88,7 +88,7 @@ export async function request(url, init = {}) {
   return answer;
 }
 
-/** Saves the response of a path as a file: a link cannot send a token. Returns false if the browser can follow the link itself. */
+/** Saves the response of a path as a file, because a link cannot send a token. Returns false if no token is needed: the browser can follow the link. */
 export function save(path, name) {
   if (!token) return false;
   request(path).then((answer) => (answer.ok ? answer.blob() : Promise.reject(new Error(`${answer.status} ${answer.statusText}`)))).then((blob) => {
@@ -105,7 +105,7 @@ function begin() {
   if (!hash.startsWith('#code=')) return null;
   history.replaceState(null, '', location.pathname + location.search);
   const code = codeOf(hash);
-  if (!code) tell(true, 'The link is not complete.');
+  if (!code) tell(true, 'The link is incomplete. Copy the whole link, or run `orlop page` again.');
   return code ? exchange(code).then(put).finally(() => { signingIn = null; }) : null;
 }
 

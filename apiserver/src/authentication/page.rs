@@ -88,7 +88,7 @@ impl PageSignIn {
         Ok(PageCode { code, link, until })
     }
 
-    /// The user of a token; `None` if it is not that of a page.
+    /// The user of a token, `Some(None)` if its session has ended. `None` if it is not the token of a page.
     pub(super) fn user_of(&self, token: &str) -> Option<Option<UserInfo>> {
         token.starts_with(TOKEN_PREFIX).then(|| self.sessions.user_of(token, (self.clock)()))
     }

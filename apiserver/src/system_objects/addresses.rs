@@ -123,7 +123,7 @@ pub(super) async fn keep(server: &Inner) -> Result<(), String> {
     let published = readable(server, addresses);
     let stored = server.store.head().range(services.storage_prefix(), None).count();
     let services = readable(server, services);
-    // A Service that cannot be read keeps its address.
+    // The addresses of a Service that cannot be read are unknown, so no address counts as an orphan.
     let is_complete = services.len() == stored;
     let (services, objects): (Vec<Object>, Vec<Object>) = (
         services.into_iter().map(|(_, service)| service).collect(),
