@@ -67,12 +67,12 @@ pub(crate) async fn recover<V: View>(
             match store.commit(writes).await {
                 Ok(_) => tracing::info!(
                     records,
-                    "unreadable records can be read again, and were written with the same value"
+                    "rewrote records that were unreadable when the server started"
                 ),
                 // A client replaced or deleted one of them at the same time.
                 Err(CommitError::Conflict { .. }) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "records that can be read again could not be written");
+                    tracing::warn!(%error, "cannot rewrite records that have become readable");
                     break;
                 }
             }

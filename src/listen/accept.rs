@@ -82,7 +82,7 @@ fn user_of(client: SocketAddr, own: SocketAddr) -> Option<u32> {
     static LOGGED: Once = Once::new();
     client_user(client, own).unwrap_or_else(|error| {
         LOGGED.call_once(|| {
-            tracing::warn!("the user of a loopback connection cannot be determined: {error}");
+            tracing::warn!("cannot determine the user of a loopback connection: {error}; further failures are not logged");
         });
         None
     })

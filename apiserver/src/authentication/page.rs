@@ -97,12 +97,12 @@ impl PageSignIn {
         let token = format!("{TOKEN_PREFIX}{}", secret()?);
         match self.sessions.exchange(code, &token, (self.clock)()) {
             Ok((user, until)) => {
-                tracing::info!(user = user.username, "the web page has signed in");
+                tracing::info!(user = user.username, "the web page has started a session");
                 Ok(json!({"token": token, "user": user.username, "expires": until.to_string()}))
             }
             Err(ExchangeError::Unknown) => Err(ApiError {
                 message:
-                    "Unauthorized: the code is unknown, used or expired; print a new link with `orlop page`"
+                    "Unauthorized: the code is unknown, used or expired; run `orlop page` to print a new link"
                         .to_owned(),
                 ..ApiError::unauthorized()
             }),
@@ -130,7 +130,7 @@ fn secret() -> Result<String, ApiError> {
 /// The response with a new code of a user.
 pub(crate) fn code_answer(sign_in: Option<&PageSignIn>, user: &UserInfo) -> Result<Response, ApiError> {
     let Some(sign_in) = sign_in else {
-        let message = "this server has no sign-in for its web page: only a server with credentials of its own on loopback has one";
+        let message = "the web page of this server has no sign-in: it exists only on loopback, if the server creates its own certificates";
         return Err(ApiError { message: message.to_owned(), ..ApiError::no_such_resource() });
     };
     let PageCode { code, link, until } = sign_in.issue(user.clone())?;

@@ -52,7 +52,7 @@ impl KmsProvider {
                 failed(&format!("unsupported scheme {scheme:?} for remote KMS provider"))
             }
         })?;
-        let no_thread = |error: std::io::Error| failed(&format!("no thread can be started: {error}"));
+        let no_thread = |error: std::io::Error| failed(&format!("cannot start a thread: {error}"));
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let shared = Arc::new(Shared::default());
