@@ -2,6 +2,7 @@
 // token in the session storage of this tab. app.js imports this module first: the code must leave the address before another module reads it.
 
 const EXCHANGE = '/orlop/sign-in';
+const CODES = '/orlop/sign-in/codes';
 const KEY = 'orlop.session';
 /** The length and the characters of a code. */
 const CODE = /^[\w-]{43}$/;
@@ -35,7 +36,10 @@ export const session = {
   /** Signs in with a link, its code, or a token. */
   async signIn(text) {
     const code = codeOf(text);
-    put(code ? await exchange(code) : text.trim());
+    const next = code && await exchange(code);
+    if (next) put(next);
+    // A token may look like a code.
+    else if (!text.includes('code=')) await useToken(text.trim());
   },
 };
 
@@ -45,11 +49,24 @@ function tell(required, problem = '') {
   for (const fn of [...readers]) fn();
 }
 
-function put(next) {
+function put(next, isKept = true) {
   if (!next) return;
   token = next;
-  stored((storage) => storage.setItem(KEY, token));
+  if (isKept) stored((storage) => storage.setItem(KEY, token));
   tell(false);
+}
+
+/**
+ * Signs in with a pasted token. It is exchanged for a session, which ends with the server. Without a session, a page without TLS holds the
+ * token only until the next reload: another program may listen on the port by then.
+ */
+async function useToken(pasted) {
+  const init = { method: 'POST', headers: { Authorization: `Bearer ${pasted}`, Accept: 'application/json' }, cache: 'no-store' };
+  const answer = await fetch(CODES, init).catch(() => null);
+  const { code } = answer?.ok ? await answer.json().catch(() => ({})) : {};
+  const next = code && await exchange(code);
+  if (next) put(next);
+  else put(pasted, globalThis.location?.protocol === 'https:');
 }
 
 /** Returns the token for a code. On failure, reports the problem and returns an empty string. */
@@ -111,3 +128,10 @@ function begin() {
 
 /** The exchange of the code in the address. Requests wait until it ends. */
 let signingIn = begin();
+
+// A link that the user pastes into the address of the open page changes only the fragment. The router must not see the code.
+globalThis.addEventListener?.('hashchange', (event) => {
+  if (!location.hash.startsWith('#code=')) return;
+  event.stopImmediatePropagation();
+  signingIn = begin();
+});
