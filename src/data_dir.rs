@@ -74,7 +74,7 @@ pub(crate) fn prepare(given: Option<&Path>) -> Result<PathBuf, DataDirError> {
         Ok(_) => {}
         Err(_) => create(&path).map_err(|error| DataDirError::Create { path: path.clone(), error })?,
     }
-    // Afterwards: another user may have created the directory in the meantime.
+    // After the creation, because another user may have created the directory in the meantime.
     check_owner("--data-dir", &path)?;
     if is_own(&path).map_err(|error| DataDirError::Mode { path: path.clone(), error })? {
         restrict(&path)?;

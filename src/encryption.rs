@@ -1,5 +1,5 @@
 //! Encryption at rest in the process of a server: reads its configuration, reads a changed one again
-//! (`--encryption-provider-config-automatic-reload`), checks KMS plugins, and writes objects again that were unreadable without them.
+//! (`--encryption-provider-config-automatic-reload`), checks KMS plugins, and rewrites objects that were unreadable without them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const TRY_AGAIN: u32 = 30;
 /// The interval between two attempts to read objects that were unreadable when the server started.
 const RECOVER_EVERY: Duration = Duration::from_secs(1);
 
-/// Reads the configuration, and waits for its KMS plugins at the longest for their timeouts.
+/// Reads the configuration, and waits until its KMS plugins respond or time out.
 pub(crate) async fn load(args: &EncryptionArgs) -> Result<Result<Encryption, EncryptionError>, JoinError> {
     let Some(path) = args.encryption_provider_config.clone() else { return Ok(Ok(Encryption::none())) };
     tokio::task::spawn_blocking(move || Encryption::load(&path)).await
@@ -40,8 +40,8 @@ pub(crate) fn health(args: &EncryptionArgs, encryption: &Arc<Encryption>) -> Opt
     Some(Arc::new(move || encryption.kms_health()))
 }
 
-/// Writes the objects again that were unreadable because a KMS plugin was not available when the server started. Ends when none is
-/// left, or with `end`.
+/// Rewrites the objects that were unreadable because a KMS plugin was not available when the server started. Ends when none is left,
+/// or when `end` is cancelled.
 pub(crate) async fn recover<V: View>(
     encryption: Arc<Encryption>,
     store: Arc<dyn Kv<V>>,
@@ -67,12 +67,12 @@ pub(crate) async fn recover<V: View>(
             match store.commit(writes).await {
                 Ok(_) => tracing::info!(
                     records,
-                    "unreadable records can be read again, and were written with the same value"
+                    "rewrote records that were unreadable when the server started"
                 ),
                 // A client replaced or deleted one of them at the same time.
                 Err(CommitError::Conflict { .. }) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "records that can be read again could not be written");
+                    tracing::warn!(%error, "cannot rewrite records that have become readable");
                     break;
                 }
             }

@@ -13,7 +13,7 @@ pub(crate) fn announce(sign_in: &PageSignIn) {
     let _ = writeln!(out, "{line}");
 }
 
-/// The line. A link is a credential, so it is printed to a terminal only: other outputs are logs, which are stored.
+/// The line. A link is a credential, so only a terminal gets one. Other outputs may be log files.
 fn line(is_terminal: bool, link: impl FnOnce() -> Option<String>) -> String {
     match is_terminal.then(link).flatten() {
         Some(link) => format!("web page (valid once, for 5 minutes): {link}"),

@@ -70,7 +70,7 @@ pub(crate) fn prepare(dir: &Path) -> Result<(), DataDirError> {
     use std::os::unix::fs::MetadataExt as _;
     let failed = |error| DataDirError::Create { path: dir.to_owned(), error };
     data_dir::create(dir).map_err(failed)?;
-    // Afterwards: another user may have created the directory in the meantime.
+    // After the creation, because another user may have created the directory in the meantime.
     data_dir::check_owner("--snapshot-dir", dir)?;
     let mode = fs::metadata(dir).map_err(failed)?.mode() & 0o7777;
     if mode & 0o022 != 0 {

@@ -306,7 +306,7 @@ pub(crate) async fn serve(
     result
 }
 
-/// The given address at which clients reach the server. Those on loopback use the address on which it listens.
+/// The configured address of the server for clients on other machines. `None` on loopback: clients use the address of the listener.
 fn reachable_address(config: &ServerConfig) -> Option<IpAddr> {
     config.api.advertise_address.filter(|_| !config.listen.accepts_http)
 }

@@ -188,9 +188,9 @@ async fn invalid_custom_objects_are_rejected() {
         assert_eq!(answer.code, 422, "{case}: {}", answer.text());
         assert!(message(&answer).starts_with(one), "{case}: {}", message(&answer));
         assert!(message(&answer).contains(want), "{case}: {}", message(&answer));
-        // Validation rules run only on values that match the schema.
         let unchecked = message(&answer).contains("some validation rules were not checked");
-        assert_eq!(unchecked, !want.contains("unlucky"), "{case}: {}", message(&answer));
+        let blocks = ["1 type", "3 enum", "4 required"].contains(&case);
+        assert_eq!(unchecked, blocks, "{case}: {}", message(&answer));
     }
 
     let mut loose = widget("x", json!({"size": 1, "odd": 1}));

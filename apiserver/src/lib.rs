@@ -40,6 +40,7 @@ pub mod service_account;
 pub mod services;
 mod state;
 mod system_objects;
+mod unread_body;
 mod verbs;
 pub mod webhook_client;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::any;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -36,7 +36,7 @@ use crate::service_account::Accounts;
 pub use crate::service_account::DEFAULT_ISSUER;
 pub use crate::state::Config;
 use crate::state::Inner;
-use crate::{background, cluster_info, routes, system_objects};
+use crate::{background, cluster_info, routes, system_objects, unread_body};
 use orlop_auth::kubelet_token::KubeletTokens;
 
 /// Why a server cannot start.
@@ -199,10 +199,11 @@ impl Server {
     /// Puts the configured authentication in front of a router.
     pub fn protect(&self, router: Router) -> Router {
         let router = self.inner.authenticators.clone().protect(router);
-        match self.inner.config.auth.page_sign_in.clone() {
+        let router = match self.inner.config.auth.page_sign_in.clone() {
             Some(sign_in) => sign_in.open(router),
             None => router,
-        }
+        };
+        router.layer(from_fn(unread_body::finish))
     }
 
     /// The limit of open connections, for the owner of the socket.

@@ -1,8 +1,8 @@
 //! Sign-in of the web page: one-time codes, and the sessions that they begin.
 //!
-//! A browser cannot present a client certificate without an import, and a person does not paste a certificate into a page. So a client
-//! with credentials requests a code, and the page exchanges it for the token of a session of the same user. Codes and sessions exist
-//! only in memory, as digests: a restart ends all of them, and another program that takes over the port later learns no valid token.
+//! A browser can present a client certificate only after an import. Therefore a client with credentials requests a code, and the page
+//! exchanges it for the token of a session of the same user. Codes and sessions exist only in memory, as digests. A restart ends all of
+//! them, so another program that later listens on the same port receives no valid token.
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::constant_time::{digest, is_same_digest};
 use super::user::UserInfo;
 
-/// The beginning of a session's token. Other authenticators are not asked about such a token.
+/// The beginning of a session's token. The server passes such a token to no other authenticator.
 pub const TOKEN_PREFIX: &str = "orlop-page.";
 /// Validity of a code.
 pub const CODE_VALIDITY: SignedDuration = SignedDuration::from_mins(5);
@@ -19,11 +19,11 @@ pub const SESSION_VALIDITY: SignedDuration = SignedDuration::from_hours(12);
 /// Maximum number of codes and of sessions; a new one replaces the oldest.
 const MAX_CODES: usize = 8;
 const MAX_SESSIONS: usize = 64;
-/// Maximum number of wrong codes in [`ATTEMPTS_TIME`]. Afterwards, the server accepts no code until that time has passed.
+/// Maximum number of wrong codes in [`ATTEMPTS_TIME`] that are answered as unknown; clients with further ones are asked to wait.
 const MAX_ATTEMPTS: u32 = 10;
 const ATTEMPTS_TIME: SignedDuration = SignedDuration::from_mins(1);
 
-/// Why a code begins no session.
+/// The reason that a code is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
     /// The code is unknown, used or expired.
@@ -34,7 +34,7 @@ pub enum ExchangeError {
     TooManyAttempts,
 }
 
-/// A secret of a user, until a time.
+/// The digest of a secret that identifies a user until a time.
 struct Grant {
     digest: [u8; 32],
     user: UserInfo,
@@ -45,7 +45,7 @@ struct Grant {
 struct State {
     codes: Vec<Grant>,
     sessions: Vec<Grant>,
-    /// The wrong codes since this time.
+    /// The number of wrong codes after `since`.
     attempts: u32,
     since: Timestamp,
 }
@@ -77,13 +77,16 @@ impl PageSessions {
         now: Timestamp,
     ) -> Result<(UserInfo, Timestamp), ExchangeError> {
         let state = &mut *self.0.lock();
-        if now.duration_since(state.since) >= ATTEMPTS_TIME {
-            (state.attempts, state.since) = (0, now);
-        }
-        if state.attempts >= MAX_ATTEMPTS {
-            return Err(ExchangeError::TooManyAttempts);
-        }
+        // A valid code is accepted after any number of wrong ones: a guess cannot succeed, and other processes of the machine
+        // must not be able to prevent a sign-in.
         let Some(at) = position(&mut state.codes, code, now) else {
+            // The clock may step back.
+            if now.duration_since(state.since).abs() >= ATTEMPTS_TIME {
+                (state.attempts, state.since) = (0, now);
+            }
+            if state.attempts >= MAX_ATTEMPTS {
+                return Err(ExchangeError::TooManyAttempts);
+            }
             state.attempts += 1;
             return Err(ExchangeError::Unknown);
         };
@@ -116,7 +119,7 @@ fn add(
     until
 }
 
-/// The position of a secret that is still valid. Compares it with every one, whichever is equal.
+/// The position of a secret that is still valid. Compares it with all entries, so that the time does not depend on the position.
 fn position(grants: &mut Vec<Grant>, secret: &str, now: Timestamp) -> Option<usize> {
     grants.retain(|grant| now < grant.until);
     let wanted = digest(secret.as_bytes());
@@ -186,10 +189,12 @@ mod tests {
         for _ in 0..MAX_ATTEMPTS {
             assert_eq!(sessions.exchange("guess", "t", at(1)), Err(ExchangeError::Unknown));
         }
-        for code in ["guess", "code"] {
-            assert_eq!(sessions.exchange(code, "t", at(60)), Err(ExchangeError::TooManyAttempts), "{code}");
+        assert_eq!(sessions.exchange("guess", "t", at(60)), Err(ExchangeError::TooManyAttempts));
+        assert!(sessions.exchange("code", "t", at(60)).is_ok(), "a valid code");
+        for second in [61, -3600] {
+            let sooner_or_later = sessions.exchange("guess", "t", at(second));
+            assert_eq!(sooner_or_later, Err(ExchangeError::Unknown), "{second}");
         }
-        assert!(sessions.exchange("code", "t", at(61)).is_ok(), "a minute later");
     }
 
     #[test]

@@ -183,7 +183,7 @@ fn check_token(token: &str) -> Result<(), &'static str> {
     // A blank would end the token in the header.
     match token.bytes().any(|byte| byte == b' ' || byte.is_ascii_control()) {
         true => Err(
-            "the token contains a blank or a control character, which no request can send: use another one",
+            "the token contains a blank or a control character, which no request can send: use a token without them",
         ),
         false => Ok(()),
     }

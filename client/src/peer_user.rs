@@ -7,8 +7,8 @@
 //! The kernel itself accepts the connections of some listeners (`AF_SMC`), as root. Therefore a server is known by its connection and by
 //! its listener, which a process has created.
 //!
-//! A socket that is bound to a network interface is found only by this interface. All connections of a machine to itself use the
-//! loopback interface, whatever their addresses are.
+//! The kernel finds a socket that is bound to a network interface only if the query names this interface. All connections of a machine
+//! to itself use the loopback interface, whatever their addresses are.
 //!
 //! In a user namespace, the kernel reports every user without a mapping as the overflow user (`/proc/sys/kernel/overflowuid`), so that
 //! this user is unknown there, even if it has the same ID as the user of this process.
@@ -101,7 +101,7 @@ pub fn server_user(server: SocketAddr, own: SocketAddr) -> io::Result<Option<Ser
     if connection.is_some_and(FoundSocket::is_queued) {
         connection = server_end()?;
     }
-    // Read last: a connection without another end is closed, unless it is forwarded.
+    // Read last: if the connection is still open but has no other end, its port is forwarded.
     let is_open = own_end()?.is_some_and(|own| own.state == ESTABLISHED);
     let user = user_of_server(connection, listener, is_open, *UNMAPPED);
     Ok(Some(user).filter(|user| *user != ServerUser::Forwarded || server.ip().is_loopback()))

@@ -285,7 +285,6 @@ impl CustomKind {
     fn judge(&self, part: JudgedPart, object: &Object, old: Option<&Object>, errors: &mut FieldErrors) {
         let value = self.whole(object);
         let old = old.map(|old| self.whole(old));
-        let before = errors.len();
         let root = Path::default();
         if !default::fits(self.schema(), &value) {
             return errors.invalid_unshown(&root, "the object and its defaults are too large");
@@ -310,7 +309,7 @@ impl CustomKind {
         if !self.schema().rules_inside {
             return;
         }
-        if errors.len() > before {
+        if errors.is_full() || errors.causes().iter().any(|cause| BLOCKING.contains(&cause.reason)) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing \
                        errors to complete validation";
             return errors.invalid(&root, Value::Null, why);
@@ -318,6 +317,16 @@ impl CustomKind {
         rules::judge(self.schema(), &value, old.as_ref(), errors);
     }
 }
+
+/// The types of errors after which the rules are not checked (upstream: apiextensions-apiserver
+/// `pkg/registry/customresource/strategy.go`, `hasBlockingErr`).
+const BLOCKING: [&str; 5] = [
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+];
 
 /// The part of an object that a write validates against the schema.
 #[derive(Clone, Copy, PartialEq)]

@@ -95,8 +95,8 @@ impl Encryption {
         Encryption { path: None, rules: ArcSwap::default() }
     }
 
-    /// Reads a configuration, and calls its KMS plugins. Blocks until they respond, at the latest until their timeouts. A plugin
-    /// that does not respond is no error: until it does, its values cannot be read or written.
+    /// Reads a configuration, and calls its KMS plugins. Blocks until they respond or time out. A plugin that does not
+    /// respond is not an error: until it responds, its values cannot be read or written.
     ///
     /// # Errors
     /// The file cannot be read or is not valid.

@@ -36,7 +36,7 @@ pub(crate) async fn check(providers: &[Arc<KmsProvider>], is_forced: bool) -> Re
     joined(results)
 }
 
-/// Calls the plugins and blocks until they respond, at the latest until their timeouts.
+/// Calls the plugins and blocks until they respond or time out.
 pub(crate) fn check_now(providers: &[Arc<KmsProvider>]) -> Result<(), String> {
     let checks: Vec<_> = providers
         .iter()

@@ -1,6 +1,6 @@
-//! Records that were unreadable when the store was opened, because a KMS plugin was not available. Once the plugin is available, they
-//! are written again with the same value. A write, and not a change of the state in memory: so watches, indexes and caches learn that the
-//! value can be read now.
+//! Records that were unreadable when the store was opened, because a KMS plugin was not available. When the plugin is available, the
+//! server writes them again with the same value. It does not change the state in memory instead, because watches, indexes and caches
+//! follow writes.
 
 use std::collections::VecDeque;
 

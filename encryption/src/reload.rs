@@ -26,7 +26,8 @@ impl Encryption {
     /// Decrypts all current records and waits for new KMS plugins, so it blocks.
     ///
     /// # Errors
-    /// The file cannot be read, is not valid, has a new KMS plugin that is not healthy, or does not contain a key that is in use. The previous configuration then stays in use.
+    /// The file cannot be read, is not valid, has a new KMS plugin that is not healthy, or does not contain a key that is in use. The
+    /// previous configuration then stays in use.
     pub fn reload<V>(&self, mut head: impl FnMut() -> Snapshot<V>) -> Result<bool, EncryptionError> {
         let Some(path) = self.path() else { return Ok(false) };
         let before = self.rules.load_full();

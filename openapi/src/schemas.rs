@@ -14,7 +14,7 @@ pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Objec
 pub(crate) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 pub(crate) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
-/// Where upstream's descriptions refer to.
+/// The document to which upstream's descriptions refer.
 pub(crate) const CONVENTIONS: &str =
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 pub(crate) const ABOUT_API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an \

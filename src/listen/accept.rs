@@ -78,11 +78,11 @@ fn set_up(stream: &TcpStream) -> io::Result<()> {
 
 /// The user of a client on loopback; `None` if it is not known.
 fn user_of(client: SocketAddr, own: SocketAddr) -> Option<u32> {
-    /// Clients open connections, so only the first failure is logged.
+    /// Clients can cause any number of failures, so only the first one is logged.
     static LOGGED: Once = Once::new();
     client_user(client, own).unwrap_or_else(|error| {
         LOGGED.call_once(|| {
-            tracing::warn!("the user of a loopback connection cannot be determined: {error}");
+            tracing::warn!("cannot determine the user of a loopback connection: {error}; further failures are not logged");
         });
         None
     })

@@ -142,7 +142,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// The URL of the server. If it accepts both, that with plain HTTP: browsers do not know its authority.
+    /// The URL of the server. `http` if the port accepts both TLS and plain HTTP, because browsers do not know the server's authority.
     pub(crate) fn url(&self) -> String {
         let scheme = if self.has_tls && !self.accepts_http { "https" } else { "http" };
         format!("{scheme}://{}", self.address)

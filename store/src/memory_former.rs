@@ -37,7 +37,7 @@ impl MemoryFormer {
         Ok(())
     }
 
-    /// The newest event that made a version a former one at least [`CONTINUITY`](crate::CONTINUITY) ago.
+    /// The newest event that replaced or deleted a version at least [`CONTINUITY`](crate::CONTINUITY) ago.
     pub(crate) fn continuity(&self, now_ms: i64) -> Revision {
         self.marks.continuity(now_ms, self.floor)
     }

@@ -22,7 +22,7 @@ let entries = [];
 
 async function json(url) {
   const response = await request(url, { headers: { Accept: 'application/json' } });
-  if (session.required) throw new Error('This server requires credentials: sign in on the page /ui/ in this tab first.');
+  if (session.required) throw new Error('This server requires credentials. Sign in on the page /ui/ in this tab, then return to this page.');
   if (!response.ok) throw new Error(`${url}: ${response.status} ${response.statusText}`);
   return response.json();
 }

@@ -1,12 +1,13 @@
-// The session of the page on a server that requires credentials. The page exchanges the one-time code of a link for a token, and keeps the
+// The session of the page on a server that requires credentials. The page exchanges the one-time code of a link for a token, and stores the
 // token in the session storage of this tab. app.js imports this module first: the code must leave the address before another module reads it.
 
 const EXCHANGE = '/orlop/sign-in';
+const CODES = '/orlop/sign-in/codes';
 const KEY = 'orlop.session';
 /** The length and the characters of a code. */
 const CODE = /^[\w-]{43}$/;
 
-/** Returns the code in a URL fragment or a pasted link, or an empty text. Pure. */
+/** Returns the code in a URL fragment or a pasted link; an empty string if there is none. Pure. */
 export function codeOf(text) {
   const found = /(?:^|#)#?code=([\w-]+)$/.exec(text.trim())?.[1] || text.trim();
   return CODE.test(found) ? found : '';
@@ -35,7 +36,10 @@ export const session = {
   /** Signs in with a link, its code, or a token. */
   async signIn(text) {
     const code = codeOf(text);
-    put(code ? await exchange(code) : text.trim());
+    const next = code && await exchange(code);
+    if (next) put(next);
+    // A token may look like a code.
+    else if (!text.includes('code=')) await useToken(text.trim());
   },
 };
 
@@ -45,14 +49,27 @@ function tell(required, problem = '') {
   for (const fn of [...readers]) fn();
 }
 
-function put(next) {
+function put(next, isKept = true) {
   if (!next) return;
   token = next;
-  stored((storage) => storage.setItem(KEY, token));
+  if (isKept) stored((storage) => storage.setItem(KEY, token));
   tell(false);
 }
 
-/** Returns the token of a code; without one, reports the problem. */
+/**
+ * Signs in with a pasted token. It is exchanged for a session, which ends with the server. Without a session, a page without TLS holds the
+ * token only until the next reload: another program may listen on the port by then.
+ */
+async function useToken(pasted) {
+  const init = { method: 'POST', headers: { Authorization: `Bearer ${pasted}`, Accept: 'application/json' }, cache: 'no-store' };
+  const answer = await fetch(CODES, init).catch(() => null);
+  const { code } = answer?.ok ? await answer.json().catch(() => ({})) : {};
+  const next = code && await exchange(code);
+  if (next) put(next);
+  else put(pasted, globalThis.location?.protocol === 'https:');
+}
+
+/** Returns the token for a code. On failure, reports the problem and returns an empty string. */
 async function exchange(code) {
   const init = { method: 'POST', headers: { 'Content-Type': 'application/json', Accept: 'application/json' }, body: JSON.stringify({ code }), cache: 'no-store' };
   try {
@@ -79,7 +96,7 @@ export async function request(url, init = {}) {
   if (signingIn) await signingIn;
   const used = token;
   const answer = await fetch(url, used ? { ...init, headers: { ...init.headers, Authorization: `Bearer ${used}` } } : init);
-  // A refused token that was replaced meanwhile is no reason to sign in again.
+  // If another sign-in has replaced the rejected token in the meantime, the user need not sign in again.
   if (token === used && await isRefusal(answer, used)) {
     token = '';
     stored((storage) => storage.removeItem(KEY));
@@ -88,7 +105,7 @@ export async function request(url, init = {}) {
   return answer;
 }
 
-/** Saves the response of a path as a file: a link cannot send a token. Returns false if the browser can follow the link itself. */
+/** Saves the response of a path as a file, because a link cannot send a token. Returns false if no token is needed: the browser can follow the link. */
 export function save(path, name) {
   if (!token) return false;
   request(path).then((answer) => (answer.ok ? answer.blob() : Promise.reject(new Error(`${answer.status} ${answer.statusText}`)))).then((blob) => {
@@ -105,9 +122,16 @@ function begin() {
   if (!hash.startsWith('#code=')) return null;
   history.replaceState(null, '', location.pathname + location.search);
   const code = codeOf(hash);
-  if (!code) tell(true, 'The link is not complete.');
+  if (!code) tell(true, 'The link is incomplete. Copy the whole link, or run `orlop page` again.');
   return code ? exchange(code).then(put).finally(() => { signingIn = null; }) : null;
 }
 
 /** The exchange of the code in the address. Requests wait until it ends. */
 let signingIn = begin();
+
+// A link that the user pastes into the address of the open page changes only the fragment. The router must not see the code.
+globalThis.addEventListener?.('hashchange', (event) => {
+  if (!location.hash.startsWith('#code=')) return;
+  event.stopImmediatePropagation();
+  signingIn = begin();
+});

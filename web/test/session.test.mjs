@@ -59,3 +59,16 @@ test('a refused token is forgotten, and the page asks the user to sign in', asyn
   await request('/api');
   assert.deepEqual(asked.at(-1), ['/api', 'Bearer eyJhbGciOi.a.b']);
 });
+
+test('a pasted token is exchanged for a session, or stays in memory', async () => {
+  assert.equal(stored.size, 0, 'the token of the last test');
+  answer = (url) => new Response(JSON.stringify(url === '/orlop/sign-in/codes' ? { code } : { token: 'orlop-page.u' }));
+  await session.signIn('eyJhbGciOi.a.b');
+  assert.deepEqual(asked.slice(-2), [['/orlop/sign-in/codes', 'Bearer eyJhbGciOi.a.b'], ['/orlop/sign-in', undefined]]);
+  assert.deepEqual([...stored.values()], ['orlop-page.u']);
+  // A token that looks like a code.
+  answer = (url) => (url.startsWith('/orlop/') ? status(401, 'Unauthorized') : new Response('{}'));
+  await session.signIn(code);
+  await request('/api');
+  assert.deepEqual(asked.at(-1), ['/api', `Bearer ${code}`]);
+});

@@ -412,6 +412,10 @@ pub trait Kind: Send + Sync {
     fn is_view(&self) -> bool {
         false
     }
+    /// The annotations that upstream adds when it converts an object to this version. Metadata without its object lacks them.
+    fn converted_annotations(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// Whether reads transform the stored bytes: views, and custom kinds, whose schema may have changed
     /// since an object was stored.
     fn reads_through(&self) -> bool {

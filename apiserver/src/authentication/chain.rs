@@ -6,6 +6,7 @@ use axum::extract::Request;
 use axum::http::header::AUTHORIZATION;
 use orlop_api::status::ApiError;
 use orlop_auth::front_proxy::{self, FrontProxyConfig};
+use orlop_auth::page_session::TOKEN_PREFIX;
 use orlop_auth::{UserInfo, guard, limits};
 use orlop_store::Kv;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,7 @@ use super::bearer::bearer_token;
 use super::bootstrap_tokens::BootstrapTokens;
 use super::config::AuthConfig;
 use super::oidc::Issuer;
-use super::page::PageSignIn;
+use super::page::{PageSignIn, PageToken};
 use super::peer_user::{local_user, without_credentials};
 use super::tokens::{TokenAuthenticators, TokenUser};
 use super::webhook::Webhook;
@@ -105,6 +106,11 @@ impl Authenticators {
             true => self.with_credentials(request).await,
             false => self.without_authentication(request).await,
         }?;
+        let is_page =
+            bearer_token(request.headers()).is_some_and(|token| token.starts_with(TOKEN_PREFIX.as_bytes()));
+        if is_page {
+            request.extensions_mut().insert(PageToken);
+        }
         // Removed, so that no later code uses them as credentials.
         request.headers_mut().remove(AUTHORIZATION);
         front_proxy::remove_headers(self.front_proxy.as_ref(), request.headers_mut());

@@ -32,10 +32,10 @@ pub struct AuthConfig {
     /// Whether requests without credentials are permitted. Without a value, they are permitted on the public paths, and on all paths
     /// if roles decide.
     pub anonymous: Option<bool>,
-    /// Requests without credentials are permitted on the public paths only, also if roles decide; `anonymous` takes precedence.
+    /// Requests without credentials are permitted on the public paths only, whatever the authorization mode. `anonymous` takes precedence.
     pub only_public_paths: bool,
-    /// The sign-in of the web page. The server then has credentials for its administrator, and responses with 401 describe the way to
-    /// them.
+    /// The sign-in of the web page. The server then has credentials for its administrator, and responses with 401 describe where to
+    /// find them.
     pub page_sign_in: Option<Arc<PageSignIn>>,
     /// Clients have to authenticate, even if no other field configures a means of authentication.
     pub is_required: bool,

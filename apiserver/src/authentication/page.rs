@@ -29,6 +29,8 @@ use crate::clock::Clock;
 use crate::encode::answer;
 use crate::encode::negotiate::RequestedEncoding;
 
+/// The header of a request that impersonates a user.
+const IMPERSONATE_USER: &str = "impersonate-user";
 /// The path where the page exchanges a code.
 const EXCHANGE: &str = "/orlop/sign-in";
 /// The path where a user gets a code.
@@ -88,7 +90,7 @@ impl PageSignIn {
         Ok(PageCode { code, link, until })
     }
 
-    /// The user of a token; `None` if it is not that of a page.
+    /// The user of a token, `Some(None)` if its session has ended. `None` if it is not the token of a page.
     pub(super) fn user_of(&self, token: &str) -> Option<Option<UserInfo>> {
         token.starts_with(TOKEN_PREFIX).then(|| self.sessions.user_of(token, (self.clock)()))
     }
@@ -97,12 +99,12 @@ impl PageSignIn {
         let token = format!("{TOKEN_PREFIX}{}", secret()?);
         match self.sessions.exchange(code, &token, (self.clock)()) {
             Ok((user, until)) => {
-                tracing::info!(user = user.username, "the web page has signed in");
+                tracing::info!(user = user.username, "the web page has started a session");
                 Ok(json!({"token": token, "user": user.username, "expires": until.to_string()}))
             }
             Err(ExchangeError::Unknown) => Err(ApiError {
                 message:
-                    "Unauthorized: the code is unknown, used or expired; print a new link with `orlop page`"
+                    "Unauthorized: the code is unknown, used or expired; run `orlop page` to print a new link"
                         .to_owned(),
                 ..ApiError::unauthorized()
             }),
@@ -127,10 +129,27 @@ fn secret() -> Result<String, ApiError> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// The response with a new code of a user.
-pub(crate) fn code_answer(sign_in: Option<&PageSignIn>, user: &UserInfo) -> Result<Response, ApiError> {
+/// Marks a request with the token of a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageToken;
+
+/// The response with a new code for the user of a request.
+///
+/// # Errors
+/// 403 for the token of a session, which would otherwise renew itself without end, and for an impersonated user, whose session would no
+/// longer show who impersonates. 404 if the page has no sign-in.
+pub(crate) fn code_answer(
+    sign_in: Option<&PageSignIn>,
+    user: &UserInfo,
+    request: &Request,
+) -> Result<Response, ApiError> {
+    if request.extensions().get::<PageToken>().is_some() || request.headers().contains_key(IMPERSONATE_USER) {
+        return Err(ApiError::forbidden_path(
+            "forbidden: a session of the web page and an impersonated user cannot request a code; use the credentials of the user",
+        ));
+    }
     let Some(sign_in) = sign_in else {
-        let message = "this server has no sign-in for its web page: only a server with credentials of its own on loopback has one";
+        let message = "the web page of this server has no sign-in: it exists only on loopback, if the server creates its own certificates";
         return Err(ApiError { message: message.to_owned(), ..ApiError::no_such_resource() });
     };
     let PageCode { code, link, until } = sign_in.issue(user.clone())?;
@@ -181,7 +200,11 @@ async fn serve(State(open): State<Arc<Open>>, request: Request, next: Next) -> R
         return next.run(request).await;
     };
     if let Err(error) = guard::check_host(&request).and_then(|()| guard::check_origin(&request)) {
-        return refusal(&error, request.headers());
+        return match wanted {
+            // With credentials, the page is served under any name.
+            OpenRequest::Index | OpenRequest::File => next.run(request).await,
+            OpenRequest::Exchange => refusal(&error, request.headers()),
+        };
     }
     match wanted {
         OpenRequest::Index => match orlop_web::index(accept) {
@@ -212,6 +235,28 @@ async fn serve(State(open): State<Arc<Open>>, request: Request, next: Next) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sessions_and_impersonated_users_request_no_code() {
+        let user = UserInfo::new("ann", []);
+        let sign_in = PageSignIn::new(std::sync::Arc::new(Timestamp::now));
+        for (case, is_session, impersonates, want) in [
+            ("1 own credentials", false, false, Ok(201)),
+            ("2 a session", true, false, Err(403)),
+            ("3 impersonated", false, true, Err(403)),
+        ] {
+            let mut request = Request::new(axum::body::Body::empty());
+            if is_session {
+                request.extensions_mut().insert(PageToken);
+            }
+            if impersonates {
+                request.headers_mut().insert(IMPERSONATE_USER, HeaderValue::from_static("bob"));
+            }
+            let answer = code_answer(Some(&sign_in), &user, &request);
+            let code = answer.map(|response| response.status().as_u16()).map_err(|error| error.code);
+            assert_eq!(code, want, "{case}");
+        }
+    }
 
     #[test]
     fn only_the_page_and_the_exchange_are_open() {

@@ -52,7 +52,7 @@ impl TokenAuthenticators {
             return Err(INVALID.to_owned());
         }
         let wanted = if wanted.is_empty() { &self.audiences } else { wanted };
-        // No other authenticator learns the token of a page.
+        // No other authenticator receives the token of a page.
         if let Some(user) = self.pages.as_ref().and_then(|pages| pages.user_of(token)) {
             let found = user.and_then(|user| self.for_this_server(user, wanted));
             return found.ok_or_else(|| INVALID.to_owned());

@@ -76,7 +76,7 @@ pub(crate) fn object(
 ) -> Result<Response, ApiError> {
     let value = match wanted.transform {
         Transform::Object => shape::with_kind(&**kind, shown),
-        Transform::Metadata(version) => shape::metadata_only(version, &shown),
+        Transform::Metadata(version) => shape::metadata_only(&**kind, version, &shown),
         Transform::MetadataList(_) => return Err(shape::not_a_list(&**kind)),
         Transform::Table(version) => {
             let table = Table::new(kind.clone(), version, IncludeObject::parse(query)?, now);

@@ -216,7 +216,7 @@ impl List {
                 ListForm::Metadata(version) => {
                     // The list has checked that its records are readable.
                     let object = stored::decode_as(&*self.kind, record).unwrap_or_default();
-                    let item = shape::metadata_only(version, &object);
+                    let item = shape::metadata_only(&*self.kind, version, &object);
                     // Writing into memory cannot fail.
                     let _ = serde_json::to_writer(&mut *out, &item);
                 }
@@ -245,7 +245,7 @@ impl List {
             }
             ListForm::Objects => Box::new(objects.map(|object| object.into_value())),
             ListForm::Metadata(version) => {
-                Box::new(objects.map(|object| shape::metadata_only(version, &object)))
+                Box::new(objects.map(|object| shape::metadata_only(&*self.kind, version, &object)))
             }
             ListForm::Table(table) => {
                 return answer::value_answer(200, wanted, &table.build(metadata, objects.collect(), true));

@@ -148,7 +148,7 @@ pub(super) fn check(identity: Identity, answer: &Answer) {
     let is_hidden = !bytes.windows(HIDDEN.len()).any(|part| part == HIDDEN.as_bytes());
     assert!(is_hidden, "{identity:?} reads a hidden object: {asked}");
     let is_success = *code < 400;
-    // Everyone with a user may ask for their own rights.
+    // Every authenticated user may request a review of its own rights.
     let is_review = ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"]
         .iter()
         .any(|group| path.starts_with(group));

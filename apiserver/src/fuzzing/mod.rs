@@ -2,9 +2,9 @@
 //!
 //! Both the fuzzers in `fuzz/` and the bounded runs in the tests of this module call [`check`]. It panics when the server
 //! does something that no client input may cause: panic, return 500 where upstream does not, serve an object to a user
-//! without the right to read it, produce a large output from a small input, decode something other than it encoded, or use more processor time or memory than a linear
-//! bound of the input's length. The module is not part of the server: it exists only for tests and with the feature
-//! `fuzzing`.
+//! without the right to read it, produce a large output from a small input, decode something other than it encoded, or
+//! use more processor time or memory than a linear bound of the input's length. The module is not part of the server: it
+//! exists only for tests and with the feature `fuzzing`.
 //!
 //! Reading order: `targets` lists the targets with their bounds, which `cost` checks; `seeds` are real objects to start
 //! from and `worst` are long inputs; `bodies`, `patches`, `texts`, `credentials` and `definitions` test pure functions, `requests` sends

@@ -73,7 +73,7 @@ impl AuthoritySet {
         self.0.iter().map(|authority| authority.certificate.clone()).collect()
     }
 
-    /// The starts of the authorities.
+    /// The times at which the authorities become valid.
     pub(super) fn starts(&self) -> impl Iterator<Item = Timestamp> {
         self.0.iter().map(|authority| authority.limits.not_before)
     }

@@ -85,7 +85,7 @@ async fn root(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response 
 /// A one-time code with which the web page signs in as the user of the request.
 async fn page_code(State(server): State<Arc<Inner>>, request: Request) -> Response {
     let sign_in = server.config.auth.page_sign_in.as_deref();
-    let made = user_of(request.extensions()).and_then(|user| page::code_answer(sign_in, user));
+    let made = user_of(request.extensions()).and_then(|user| page::code_answer(sign_in, user, &request));
     made.unwrap_or_else(|error| {
         let accept = header_text(request.headers(), header::ACCEPT);
         answer::error(&error, error_media(accept.as_deref()), false)

@@ -121,10 +121,8 @@ pub(super) async fn keep(server: &Inner) -> Result<(), String> {
     }
     // Read before the Services, so that an address of a Service in between is not an orphan.
     let published = readable(server, addresses);
-    let stored = server.store.head().range(services.storage_prefix(), None).count();
+    let prefix = services.storage_prefix();
     let services = readable(server, services);
-    // A Service that cannot be read keeps its address.
-    let is_complete = services.len() == stored;
     let (services, objects): (Vec<Object>, Vec<Object>) = (
         services.into_iter().map(|(_, service)| service).collect(),
         published.iter().map(|(_, address)| address.clone()).collect(),
@@ -140,8 +138,15 @@ pub(super) async fn keep(server: &Inner) -> Result<(), String> {
             writes.push(creation(server, addresses, ip_address::of_service(*ip, service)));
         }
     }
-    let is_orphaned = |address: &Object| address.name().parse().is_ok_and(|ip| repair.orphaned.contains(&ip));
-    let orphaned = published.iter().filter(|(_, address)| is_complete && is_orphaned(address));
+    // A Service that cannot be read keeps its addresses.
+    let is_unreadable = |address: &Object| {
+        let owner = ip_address::owner(address).map(|(namespace, name)| format!("{prefix}{namespace}/{name}"));
+        owner.and_then(|key| head.get(&key)).is_some_and(|service| stored::decode(service).is_err())
+    };
+    let is_orphaned = |address: &Object| {
+        address.name().parse().is_ok_and(|ip| repair.orphaned.contains(&ip)) && !is_unreadable(address)
+    };
+    let orphaned = published.iter().filter(|(_, address)| is_orphaned(address));
     writes.extend(orphaned.map(|(record, _)| removal(record)));
     commit(server, writes).await
 }

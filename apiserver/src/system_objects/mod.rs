@@ -67,7 +67,7 @@ fn readable(server: &Inner, kind: &dyn Kind) -> Vec<(Arc<Record<Projection>>, Ob
     head.range(kind.storage_prefix(), None).filter_map(read).collect()
 }
 
-/// Commits the writes, if there are any. If another writer was faster, the next round checks again.
+/// Commits the writes, if there are any. After a conflict with another writer, the next round checks again.
 async fn commit(server: &Inner, writes: Vec<Write<Projection>>) -> Result<(), String> {
     if writes.is_empty() {
         return Ok(());

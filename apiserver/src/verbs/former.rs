@@ -1,9 +1,9 @@
 //! Former versions of Secrets in lists and watches of old revisions.
 //!
-//! The right to read a Secret is not the right to read the values that it had before. Watches and lists in progress need former versions
-//! for a minute ([`orlop_store::CONTINUITY`]). For older ones, which a store retains with `--store-retention-secrets`, a user needs the
-//! verb [`VERB`] on `secrets` in the group `orlop.dev`. Without it, they are Expired, as on a server that does not retain them, so that
-//! clients list again.
+//! The right to read a Secret does not include its former values. Watches and lists in progress need former versions for a minute
+//! ([`orlop_store::CONTINUITY`]). A store retains older versions only with `--store-retention-secrets`, and a user that reads them needs
+//! the verb [`VERB`] on `secrets` in the group `orlop.dev`. Without this right, the response is `Expired`, as on a server that does not
+//! retain them, so clients list again.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ const NODE: &str = "system:node:";
 const MASTERS: &str = "system:masters";
 /// The extra attribute of a service account whose token is bound to a node, or to a pod on it.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
-/// The extra attribute that replaces all others in the mode [`Mode::AssociatedNode`]: their keys.
+/// The extra attribute that replaces all others in the mode [`Mode::AssociatedNode`]. Its values are their keys.
 const ASSOCIATED_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
 
 /// A mode of impersonation.
@@ -67,7 +67,7 @@ impl Mode {
     }
 
     /// The requesting user for the authorizer. In the mode [`Mode::AssociatedNode`], the right covers all nodes of the account, so the
-    /// authorizer sees no attributes of one of them.
+    /// authorizer gets no attributes of a single node.
     pub(super) fn requester(self, user: &UserInfo) -> UserInfo {
         let mut user = user.clone();
         if self == Mode::AssociatedNode {

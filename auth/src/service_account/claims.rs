@@ -237,7 +237,7 @@ pub(super) mod tests {
         let other_claims = others.split('.').nth(1).unwrap();
         let none = URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#);
         let hmac = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256"}"#);
-        // An attacker knows the public key, and hopes that the server uses it as the secret of an HMAC.
+        // An attacker knows the public key, and signs with it as the secret of an HMAC.
         let by_public_key = {
             let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key.public().spki());
             let message = format!("{hmac}.{}", parts[1]);

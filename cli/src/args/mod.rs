@@ -132,7 +132,7 @@ pub(crate) enum Command {
     /// Create kubeconfigs for users
     #[command(subcommand)]
     Kubeconfig(KubeconfigCommand),
-    /// Print a link that signs in to the web page of a server that requires credentials on loopback; it is valid once, for 5 minutes
+    /// Print a link that signs in to the web page of a server that requires credentials on loopback; the link is valid once, for 5 minutes
     Page(Box<PageArgs>),
     /// Save, verify and restore snapshots of all objects
     #[command(subcommand)]

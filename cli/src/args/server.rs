@@ -17,8 +17,8 @@ use super::values;
 pub(crate) struct ListenArgs {
     /// Address and port to serve on; port 0 selects a free one. On an address that other machines can reach, the server
     /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address, clients need
-    /// credentials with --node or with any flag of authentication or authorization; the administrator's are in
-    /// admin.kubeconfig in --data-dir
+    /// credentials with --node or with any flag of authentication or authorization; if these flags identify no users, the
+    /// server writes the administrator's credentials to admin.kubeconfig in --data-dir
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// File to which the server writes its URL when it is ready, for scripts
@@ -34,8 +34,8 @@ pub(crate) struct ListenArgs {
     /// loopback address, this flag enables TLS
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "tls_cert_file")]
     pub(crate) tls_san: Vec<String>,
-    /// On a loopback address, accept every process of this machine without credentials as an administrator, not only processes of
-    /// the server's own user and of root. Not possible with --node
+    /// On a loopback address, accept requests without credentials from every process of this machine as requests of an
+    /// administrator, not only from processes of the server's own user and of root. You cannot combine it with --node
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean)]
     pub(crate) insecure_loopback: bool,

@@ -23,7 +23,7 @@ pub struct ListenConfig {
     pub authentication: AuthenticationOptions,
     /// The clients on loopback that need no credentials. On other addresses, all clients need them.
     pub loopback: LoopbackAccess,
-    /// Whether the port accepts plain HTTP beside TLS. Clients authenticate in both.
+    /// Whether the port accepts both TLS and plain HTTP. Clients have to authenticate over both.
     pub accepts_http: bool,
     /// Whether the process runs a node agent.
     pub has_node: bool,
@@ -118,7 +118,7 @@ impl ListenConfig {
             false => LoopbackAccess::Closed,
         };
         let is_closed = is_loopback && loopback == LoopbackAccess::Closed;
-        // kubectl sends tokens over TLS only, so a node needs the authority also beside tokens.
+        // kubectl sends tokens over TLS only, so a server with a node needs the authority even if flags configure tokens.
         let needs_admin = is_closed && (demand.has_node || !authentication.identifies_users());
         let has_names = !args.tls_san.is_empty();
         let tls = match (args.tls_cert_file, args.tls_private_key_file) {

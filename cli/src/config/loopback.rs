@@ -52,7 +52,7 @@ impl CredentialDemand {
     }
 }
 
-/// Whether some of the flags have other values than without any flag.
+/// Whether a flag differs from its default.
 fn differs(authentication: &AuthenticationArgs, authorization: &AuthorizationArgs) -> bool {
     let Ok(Cli { command: Command::Apiserver(defaults) }) = Cli::try_parse_from(["orlop", "apiserver"])
     else {

@@ -127,7 +127,7 @@ impl Session {
             return Ok(response);
         }
         let bytes = all(response).await?;
-        // The message of a server on loopback describes the way to credentials.
+        // The message of a server on loopback describes where to find credentials.
         let message = refusal(code, &bytes);
         if code == StatusCode::UNAUTHORIZED && !message.starts_with("Unauthorized: ") {
             let message = "the server rejects the credentials (Unauthorized): check the token or the client certificate";

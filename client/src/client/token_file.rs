@@ -1,5 +1,5 @@
-//! The bearer token in a file that a kubeconfig names. The file is read again, so that a renewed token needs no restart. The client
-//! library does not trim the token, so that it could not send one that ends with a line break.
+//! The bearer token in a file that a kubeconfig names. The client reads the file again, so a renewed token needs no restart. The
+//! client library does not trim the token, and a header cannot contain the line break at its end.
 //!
 //! Upstream: client-go `transport/token_source.go`.
 

@@ -15,12 +15,20 @@ pub fn with_kind(kind: &dyn Kind, object: Object) -> Value {
     Value::Object(map)
 }
 
-/// The metadata alone, as `PartialObjectMetadata` of a version of meta.k8s.io.
-pub fn metadata_only(version: &str, object: &Object) -> Value {
+/// The metadata alone, as `PartialObjectMetadata` of a version of meta.k8s.io. Upstream takes it from the object before that is
+/// converted to the version of the request.
+pub fn metadata_only(kind: &dyn Kind, version: &str, object: &Object) -> Value {
+    let mut metadata = object.0.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.retain(|name, _| !kind.converted_annotations().contains(&name.as_str()));
+        if annotations.is_empty() {
+            metadata.as_object_mut().map(|metadata| metadata.remove("annotations"));
+        }
+    }
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": format!("meta.k8s.io/{version}"),
-        "metadata": object.0.get("metadata").cloned().unwrap_or_else(|| json!({})),
+        "metadata": metadata,
     })
 }
 

@@ -130,7 +130,10 @@ impl Table {
     pub fn write_row(&self, out: &mut Vec<u8>, record: StoredObject<'_>) {
         let kind = &*self.kind;
         // Custom objects must be fully decoded to be complete.
-        let needs_all = kind.is_view() || kind.is_custom() || self.include == IncludeObject::Object;
+        let needs_all = kind.is_view()
+            || kind.is_custom()
+            || self.include == IncludeObject::Object
+            || !kind.converted_annotations().is_empty();
         let Some(lean) = (!needs_all).then(|| Lean::read(record)).flatten() else {
             let object = stored::decode_as(kind, record);
             return write_json(out, &self.row(object));
@@ -200,11 +203,7 @@ impl Table {
         }
         row["object"] = match self.include {
             IncludeObject::None => Value::Null,
-            // As upstream's, it has no annotations that only a view has.
-            IncludeObject::Metadata if self.kind.is_view() => {
-                shape::metadata_only(self.version, &self.kind.to_stored(object))
-            }
-            IncludeObject::Metadata => shape::metadata_only(self.version, &object),
+            IncludeObject::Metadata => shape::metadata_only(&*self.kind, self.version, &object),
             IncludeObject::Object => shape::with_kind(&*self.kind, object),
         };
         row

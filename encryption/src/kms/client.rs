@@ -114,7 +114,7 @@ impl Client {
         Ok(response.await?.plaintext)
     }
 
-    /// Calls the plugin, at most until the timeout.
+    /// Calls the plugin, with the timeout of the client.
     async fn call<R, F>(&self, method: &str, start: impl Fn() -> F) -> Result<R, CallError>
     where
         F: Future<Output = Result<Response<R>, Status>>,

@@ -56,7 +56,7 @@ impl Health {
         Health { name, shared, client, last: Mutex::default() }
     }
 
-    /// Polls the plugin until the future is dropped. The first poll is left to the start of the provider.
+    /// Polls the plugin until the future is dropped. Waits before the first poll: the reader of the configuration checks the plugin.
     pub(crate) async fn poll(&self) {
         let mut interval = POLL_FAILING;
         loop {
@@ -121,7 +121,7 @@ impl Health {
 
     /// Ensures that new values have a seed of the current key. If this fails, the former seed stays in use until it expires.
     async fn rotate(&self, key_id: &str) -> Result<(), String> {
-        // Before the call: the key was valid no earlier than now.
+        // The plugin may change its key during the call, so the lifetime of the seed begins before it.
         let now = Moment::now();
         let former = self.shared.current();
         if let Ok(current) = &former
@@ -135,7 +135,7 @@ impl Health {
         let (error, encrypted_with) = match generated {
             Ok(seed) if seed.key_id() == key_id => {
                 let hash = hashed(key_id);
-                tracing::info!(provider = self.name, key_id_hash = hash, "new values have a new seed");
+                tracing::info!(provider = self.name, key_id_hash = hash, "generated a new seed for new values");
                 self.shared.set_current(Current::valid_at(Arc::new(seed), now));
                 return Ok(());
             }

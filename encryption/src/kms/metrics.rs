@@ -45,27 +45,27 @@ struct Latencies {
 }
 
 impl Metrics {
-    /// A value was decrypted with a seed of this key.
+    /// Records that a value was decrypted with a seed of this key.
     pub(crate) fn note_read(&self, key_id: &str) {
         note(&mut self.0.lock().from_storage, key_id);
     }
 
-    /// A value was encrypted with a seed of this key.
+    /// Records that a value was encrypted with a seed of this key.
     pub(crate) fn note_write(&self, key_id: &str) {
         note(&mut self.0.lock().to_storage, key_id);
     }
 
-    /// The plugin reported this key.
+    /// Records that the plugin reported this key.
     pub(crate) fn note_status(&self, key_id: &str) {
         note(&mut self.0.lock().status, key_id);
     }
 
-    /// The plugin reported a key whose ID is not valid.
+    /// Records that the plugin reported a key whose ID is not valid.
     pub(crate) fn note_invalid(&self, fault: &'static str) {
         *self.0.lock().invalid.entry(fault).or_default() += 1;
     }
 
-    /// A call ended.
+    /// Records the result and the duration of a call.
     pub(crate) fn note_call(&self, method: &str, code: &str, took: Duration) {
         let mut counts = self.0.lock();
         let latencies = counts.calls.entry((method.to_owned(), code.to_owned())).or_default();

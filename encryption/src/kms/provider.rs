@@ -1,8 +1,8 @@
 //! A provider: encrypts with the seed of new values, and decrypts with the seeds of stored values.
 //!
 //! The store transforms values in threads without a runtime, so the calls to the plugin run in a thread of the provider. Encryption and
-//! almost all decryptions need no call. A decryption whose seed is not in the cache blocks until the timeout of the plugin at the
-//! latest.
+//! almost all decryptions need no call. A decryption whose seed is not in the cache calls the plugin, and blocks no longer than
+//! the plugin's timeout.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -52,7 +52,7 @@ impl KmsProvider {
                 failed(&format!("unsupported scheme {scheme:?} for remote KMS provider"))
             }
         })?;
-        let no_thread = |error: std::io::Error| failed(&format!("no thread can be started: {error}"));
+        let no_thread = |error: std::io::Error| failed(&format!("cannot start a thread: {error}"));
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let shared = Arc::new(Shared::default());

@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 
 use super::object::SeedId;
 
-/// How long no further call is made after a failure. Upstream polls a failing plugin at this interval.
+/// How long decryptions fail without a call after a failure. Upstream polls a failing plugin at this interval.
 const FAIL_FAST: Duration = Duration::from_secs(10);
 /// The number of seeds in the list.
 const CAPACITY: usize = 4096;
 
-/// Failures of the last seconds.
+/// The recent failures of a provider.
 #[derive(Default)]
 pub(crate) struct RecentFailures(Mutex<Failures>);
 
@@ -48,12 +48,12 @@ impl RecentFailures {
             .map(|failure| failure.error.clone())
     }
 
-    /// The plugin did not respond.
+    /// Records that the plugin did not respond.
     pub(crate) fn note_outage(&self, error: String, now: Instant) {
         self.0.lock().outage = Some(Failure { error, at: now });
     }
 
-    /// The plugin cannot decrypt a seed.
+    /// Records that the plugin cannot decrypt a seed.
     pub(crate) fn note(&self, id: SeedId, error: String, now: Instant) {
         let mut failures = self.0.lock();
         if failures.seeds.len() >= CAPACITY {
@@ -64,7 +64,7 @@ impl RecentFailures {
         }
     }
 
-    /// The plugin responds again.
+    /// Records that the plugin responds again.
     pub(crate) fn end_outage(&self) {
         self.0.lock().outage = None;
     }

@@ -1,7 +1,7 @@
 //! The decrypted seeds of stored values: a value whose seed is in the cache needs no call to the plugin.
 //!
-//! Each start of a server and each rotation adds a seed. Upstream's cache has no limit of its size; this one removes the seed that was
-//! not used for the longest time.
+//! Each start of a server and each rotation adds a seed. Upstream's cache has no size limit; this one removes the least recently used
+//! seed.
 
 use std::collections::HashMap;
 use std::sync::Arc;

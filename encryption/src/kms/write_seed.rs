@@ -1,5 +1,5 @@
-//! The seed of new values. It may be used for three minutes after the plugin was last healthy: after that time, the key of the plugin
-//! may have changed, and values that are written with its former key would be missed when all values are written again.
+//! The seed for new values. It expires three minutes after the plugin was last healthy, because the key of the plugin may have changed.
+//! Without this limit, a value could be written with the former key after an administrator has rewritten all values with the new one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ const LIFETIME: Duration = Duration::from_secs(3 * 60);
 /// A seed that the plugin has encrypted.
 pub(crate) struct WriteSeed {
     seed: Prk,
-    /// The same seed, to read what it has encrypted.
+    /// The same seed, for the decryption of the values that it encrypted.
     pub(crate) data_key: Arc<DataKey>,
     pub(crate) id: SeedId,
-    /// The object of each value, without the value.
+    /// The fields that all objects with this seed share.
     header: EncryptedObject,
 }
 
@@ -66,7 +66,7 @@ impl WriteSeed {
     }
 }
 
-/// A moment, on the clock of the process and on that of the wall.
+/// A point in time, on the monotonic clock and on the wall clock.
 #[derive(Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) at: Instant,
@@ -84,7 +84,7 @@ impl Moment {
     }
 }
 
-/// The seed of new values, and when its use ends.
+/// The seed for new values, and when it expires.
 #[derive(Clone)]
 pub(crate) struct Current {
     pub(crate) seed: Arc<WriteSeed>,
@@ -92,7 +92,7 @@ pub(crate) struct Current {
 }
 
 impl Current {
-    /// A seed that was valid at a moment.
+    /// A seed that was valid at this time.
     pub(crate) fn valid_at(seed: Arc<WriteSeed>, now: Moment) -> Self {
         let shown = now.shown.checked_add(LIFETIME).unwrap_or(now.shown);
         Current { seed, expires: Moment { at: now.at + LIFETIME, shown } }

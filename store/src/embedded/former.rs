@@ -32,7 +32,7 @@ impl FormerVersions {
         Revision(self.floor.load(Ordering::SeqCst))
     }
 
-    /// The newest event that made a version a former one at least [`CONTINUITY`](super::sensitive::CONTINUITY) ago.
+    /// The newest event that replaced or deleted a version at least [`CONTINUITY`](super::sensitive::CONTINUITY) ago.
     pub(crate) fn continuity(&self, now_ms: i64) -> Revision {
         let due = self.due.lock();
         due.continuity(now_ms, self.floor())

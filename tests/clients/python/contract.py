@@ -69,8 +69,6 @@ def send_as(response, token):
     """Sends the same request with other credentials, or with none."""
     request = response.request.copy()
     request.headers.pop("Authorization", None)
-    # The server may close a connection after it has rejected a request whose body has not arrived yet.
-    request.headers["Connection"] = "close"
     if token:
         request.headers["Authorization"] = f"Bearer {token}"
     return session.send(request, timeout=10)

@@ -345,7 +345,7 @@ export function start() {
   window.addEventListener('online', () => wake());
   session.subscribe(() => {
     if (session.required) return;
-    // The state of another user, or none.
+    // The cached state may be that of another user, or empty.
     anew(false);
     pauses.reset();
     wake();

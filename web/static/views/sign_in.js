@@ -16,8 +16,8 @@ export function SignIn() {
     });
   };
   return html`<main id="main"><h1 tabindex="-1">Sign in</h1>
-    <p>This server requires credentials. Run <code>orlop page</code> on its machine, and open the link that the command prints, or paste it here. You can also
-      paste a token, for example of <code>kubectl create token</code>.</p>
+    <p>This server requires credentials. On the machine of the server, run <code>orlop page</code>. Open the link that the command prints, or paste it here. You
+      can also paste a token, for example from <code>kubectl create token</code>.</p>
     ${session.problem && html`<${Notice} tone="bad"><p>${session.problem}</p><//>`}
     <form class="buttons" onSubmit=${submit}>
       <label>Link or token <input type="password" name="credential" autocomplete="off" value=${text} onInput=${(event) => put(event.target.value)} /></label>

@@ -14,6 +14,8 @@ const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const STATUSES: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
+/// The annotations of version 1 for fields of version 2.
+pub(super) const ANNOTATIONS: &[&str] = &[METRICS, BEHAVIOR, STATUSES, CONDITIONS];
 
 /// The fields of a condition in upstream's order.
 const CONDITION: [&str; 5] = ["type", "status", "lastTransitionTime", "reason", "message"];

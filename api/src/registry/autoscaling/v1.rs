@@ -78,6 +78,10 @@ impl Kind for HorizontalPodAutoscalerV1 {
         true
     }
 
+    fn converted_annotations(&self) -> &'static [&'static str] {
+        round_trip::ANNOTATIONS
+    }
+
     fn to_stored(&self, object: Object) -> Object {
         round_trip::to_v2(object)
     }

@@ -65,6 +65,10 @@ impl Kind for DaemonSet {
         Policy { status: StatusSubresource::WithMetadata, generation: Generation::Spec, ..Policy::DEFAULT }
     }
 
+    fn converted_annotations(&self) -> &'static [&'static str] {
+        &[TEMPLATE_GENERATION]
+    }
+
     fn defaults(&self, set: &mut Object) {
         set.set_default(&["spec", "revisionHistoryLimit"], 10);
         let spec = set.object_at(&["spec"]);

@@ -137,7 +137,7 @@ pub(crate) async fn perform(
     }
     let seen = options.seen().map_err(|refusal| refusal.error(target))?;
     if let Some(namespace) = options.namespace.as_deref().filter(|_| verb == "transfer") {
-        // A refusal would show whether the claim of that name exists there.
+        // Otherwise, a refusal could reveal whether a claim of that name exists there.
         for verb in ["create", "get"] {
             let name = options.name.as_deref().unwrap_or(&target.name);
             authorization::may_blocking(server, by.user, verb, target.kind.names(), namespace, name)?;

@@ -56,7 +56,7 @@ pub(super) fn plan(
     };
     let mut mentions = Vec::new();
     if !using.is_empty() {
-        mentions.push(format!("pods of that node still name the volume: {}", some(&using)));
+        mentions.push(format!("pods on that node still refer to the volume: {}", some(&using)));
     }
     let finalizer = attacher_finalizer(&driver);
     let unregistered =

@@ -126,7 +126,7 @@ impl Writer {
         object.set(&["metadata", "resourceVersion"], revision.to_string());
         let value = match &self.framing {
             Framing::Object => shape::with_kind(&*self.kind, object),
-            Framing::Metadata(version) => shape::metadata_only(version, &object),
+            Framing::Metadata(version) => shape::metadata_only(&*self.kind, version, &object),
             Framing::Table(table) => {
                 let metadata = single_metadata(&object);
                 table.build(metadata, vec![object], !std::mem::replace(&mut self.columns_told, true))

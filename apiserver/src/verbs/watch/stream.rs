@@ -308,7 +308,7 @@ impl Running {
         watcher: Watcher<Projection>,
         mut events: std::vec::IntoIter<Arc<Event<Projection>>>,
     ) -> WatchState {
-        // Events that wait for a client that does not read become older.
+        // The floor rises while events wait for a slow client.
         let floor = self.former_floor();
         while let Some(event) = events.next() {
             if let Some(floor) = floor.filter(|floor| hides_event(*floor, event.revision)) {

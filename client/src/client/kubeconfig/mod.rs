@@ -1,6 +1,6 @@
 //! Reads kubeconfigs, and checks the selected context before the client library uses it.
 //!
-//! The errors name the entry to change, and how. Those of the library do not, and it ignores mistakes that kubectl reports. No error
+//! The errors name the entry to change and the fix. Those of the library do not, and it ignores mistakes that kubectl reports. No error
 //! quotes a line, a URL or a credential.
 //!
 //! Upstream: client-go `tools/clientcmd/validation.go`.
