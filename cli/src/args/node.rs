@@ -15,18 +15,18 @@ use super::values;
 
 /// Footer of `node drain --help`.
 const DRAIN_HELP: &str = "\
-Cordons the node, which stays cordoned (see orlop node uncordon), and evicts its pods through the Eviction API, which respects \
-PodDisruptionBudgets. Pods of DaemonSets stay, with their volumes. If there are pods without a controller, or pods whose data would be \
-lost, the command evicts no pod, unless --force or --delete-emptydir-data permits it. The command ends when the pods are deleted and \
+Cordons the node, and then evicts its pods through the Eviction API, which respects PodDisruptionBudgets. The node stays cordoned: \
+see orlop node uncordon. Pods of DaemonSets stay, with their volumes. If a pod has no controller, the command requires --force; if a pod \
+has emptyDir volumes, it requires --delete-emptydir-data. Without the required flag, it evicts no pod. The command ends when the pods are deleted and \
 their volumes are unmounted and detached.
 
-Exit codes: 0 the node is drained, or would be; 1 the timeout expired, or a rule above forbids the drain; 2 the command line is wrong.";
+Exit codes: 0 the node is drained, or --dry-run is set and no rule above forbids the drain; 1 the timeout expired, or a rule above forbids the drain; 2 the command line is wrong.";
 
 /// Footer of `node gc --help`.
 const GC_HELP: &str = "\
 Run this command on the machine of the node. It searches for directories of pods that the API does not know. It removes such a \
-directory if it is empty, moves it to the quarantine if it contains files, and only reports it if it contains mounts or records of \
-containers. It leaves volumes to the agent. While an agent runs with this --root-dir, the agent removes and moves these directories \
+directory if it is empty, moves it to the directory quarantine in --root-dir if it contains files, and only reports it if it contains \
+mounts or records of containers. It leaves volumes to the agent. While an agent runs with this --root-dir, the agent removes and moves these directories \
 itself, and the command only reports them. Only --purge-quarantine deletes from the quarantine; it never follows a link \
 and skips entries with a mount in them.
 

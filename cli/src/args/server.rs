@@ -16,9 +16,9 @@ use super::values;
 #[command(next_help_heading = "Listening")]
 pub(crate) struct ListenArgs {
     /// Address and port to serve on; port 0 selects a free one. On an address that other machines can reach, the server
-    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address, clients need
-    /// credentials with --node or with any flag of authentication or authorization; if these flags identify no users, the
-    /// server writes the administrator's credentials to admin.kubeconfig in --data-dir
+    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address, --node
+    /// and every flag of authentication or authorization make the server require credentials. If these flags identify no
+    /// users, the server writes the administrator's credentials to admin.kubeconfig in --data-dir
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// File to which the server writes its URL when it is ready, for scripts
@@ -34,16 +34,17 @@ pub(crate) struct ListenArgs {
     /// loopback address, this flag enables TLS
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "tls_cert_file")]
     pub(crate) tls_san: Vec<String>,
-    /// On a loopback address, accept requests without credentials from every process of this machine as requests of an
-    /// administrator, not only from processes of the server's own user and of root. You cannot combine it with --node
+    /// On a loopback address, treat every request without credentials as a request of an administrator. Without this
+    /// flag, the server does so only if the request comes from a process of its own user or of root. You cannot combine
+    /// this flag with --node
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean)]
     pub(crate) insecure_loopback: bool,
     /// How long the server still accepts requests after a stop signal, while /readyz fails
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) shutdown_delay_duration: Duration,
-    /// How long requests in progress may take after a stop signal and --shutdown-delay-duration; the server then closes
-    /// their connections
+    /// How long requests in progress may take after a stop signal, counted from the end of --shutdown-delay-duration; the
+    /// server then closes their connections
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::duration)]
     pub(crate) shutdown_grace: Duration,
     /// Maximum number of concurrent connections, within the limit of open files; 0 is unlimited
@@ -96,9 +97,9 @@ pub struct StoreArgs {
     /// Size above which the server removes old versions, regardless of their age and number
     #[arg(long, value_name = "BYTES", default_value = "256Mi", value_parser = values::byte_limit)]
     pub store_retention_bytes: u64,
-    /// How long former versions of Secrets stay readable after they are replaced or deleted. 0s retains only the current
-    /// version: for one minute, watches and lists in progress can still read the former version. The server then erases it
-    /// from all files within about 15 minutes
+    /// How long former versions of Secrets stay readable after they are replaced or deleted. With 0s, only watches and
+    /// lists in progress can read a former version, for one minute. Afterwards, the server erases the former version from
+    /// all files within about 15 minutes
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub store_retention_secrets: Duration,
     /// Maximum size of all objects, such as 512Mi: beyond it, the server accepts only deletes, and updates that do not grow
@@ -147,8 +148,8 @@ pub(crate) struct SnapshotArgs {
 #[command(next_help_heading = "API server")]
 pub struct ApiArgs {
     /// Admission plugins to enable in addition to the default, which is every plugin except NodeRestriction.
-    /// --authorization-mode=Node also enables NodeRestriction. In `apiserver`, ServiceAccount has no effect by default until a
-    /// controller has created service accounts
+    /// --authorization-mode=Node also enables NodeRestriction. In `apiserver`, the plugin ServiceAccount has no effect
+    /// until a controller has created service accounts, unless you name the plugin here
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable
@@ -160,7 +161,7 @@ pub struct ApiArgs {
     /// Maximum number of concurrent write requests; 0 is unlimited
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub max_mutating_requests_inflight: usize,
-    /// How long a request waits in the queue before it is rejected with 429
+    /// How long a request waits in the queue before the server rejects it with 429
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = values::duration)]
     pub max_request_wait: Duration,
     /// Maximum number of open watches; 0 is unlimited
