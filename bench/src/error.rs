@@ -21,6 +21,6 @@ pub(crate) enum BenchError {
     #[error("{what} at {url}: {problem}")]
     Request { url: String, what: String, problem: String },
     /// An expected condition was not reached in time.
-    #[error("waited {seconds} s in vain: {what}")]
+    #[error("timeout after {seconds} s: {what}")]
     Late { what: String, seconds: u64 },
 }

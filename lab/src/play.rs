@@ -47,7 +47,7 @@ pub(crate) enum PlayError {
     Api(#[from] ApiError),
     #[error("expected within {within} s: {words}\nactual state of {path}:\n{there}")]
     Expected { words: &'static str, within: u64, path: String, there: String },
-    #[error("expected: {what} is refused with {code}\nactual: {there}")]
+    #[error("expected: {what} is rejected with {code}\nactual: {there}")]
     NotRefused { what: String, code: u16, there: String },
     #[error("{words}: {path} has no field {pointer}")]
     NothingToKeep { words: &'static str, pointer: &'static str, path: String },

@@ -270,6 +270,6 @@ async fn past_object_is_read_as_a_list() {
     let refusal = (410, json!({"message": "too old resource version"}));
     assert_eq!(
         run(refusal, ObjectOutput::Json).await.unwrap_err(),
-        "cannot get pv a as of revision 7: that is no longer available; the oldest available revision is 64"
+        "cannot get pv a as of revision 7: this state is no longer available; the oldest available revision is 64"
     );
 }

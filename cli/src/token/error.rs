@@ -25,7 +25,7 @@ pub(super) enum CommandError {
     #[error("there is no bootstrap token {0}: `orlop token list` shows the IDs")]
     Missing(String),
     #[error(
-        "the server's certificate authority is unknown, so there is no join command: the ConfigMap kube-public/cluster-info is \
+        "cannot create the join command: the server's certificate authority is unknown. The ConfigMap kube-public/cluster-info is \
          missing, and neither --certificate-authority nor the kubeconfig names a file with the authority"
     )]
     NoAuthority,

@@ -20,11 +20,11 @@ pub(super) fn scenario() -> Scenario {
         steps: vec![
             step("The driver is configured to execute the next CreateVolume and to lose its answer.")
                 .patch(LAB, loses("CreateVolume"))
-                .until(see(LAB, "the driver has the new script", heard))
+                .until(see(LAB, "the driver has read the new faults", heard))
                 .look("kubectl get configmap lab -o yaml"),
             step("A claim requests a volume. The provisioner first records the request on the claim, so that any later controller knows that a volume may exist.")
                 .create(CLAIMS, claim("leak-claim", "lab", "1Gi"))
-                .until(see(claim_path.clone(), "the claim has the note", |it| {
+                .until(see(claim_path.clone(), "the claim has the annotation of the provisioner", |it| {
                     it["metadata"]["annotations"]["csi.orlop.dev/create-request"].is_string()
                 }))
                 .until(audit("the audit finds no unknown volume: it is being created"))
@@ -35,7 +35,7 @@ pub(super) fn scenario() -> Scenario {
                 .look("kubectl get pv,pvc"),
             step("The driver now loses its answer to DeleteVolume too. A user deletes the claim, and the volume object is removed only after the driver confirms that the storage is deleted.")
                 .patch(LAB, loses("DeleteVolume"))
-                .until(see(LAB, "the driver has the new script", heard))
+                .until(see(LAB, "the driver has read the new faults", heard))
                 .delete(claim_path.clone())
                 .until(gone(claim_path, "the claim is gone"))
                 .until(gone(format!("{VOLUMES}/{{volume}}"), "the volume is gone"))
