@@ -18,7 +18,7 @@ pub(super) fn scenario() -> Scenario {
         name: "leak",
         about: "a driver creates a volume and its answer is lost; no volume is created twice or leaked",
         steps: vec![
-            step("The driver is configured to execute the next CreateVolume and to lose its answer.")
+            step("The scenario configures the driver to execute the next CreateVolume and to lose the answer.")
                 .patch(LAB, loses("CreateVolume"))
                 .until(see(LAB, "the driver has read the new faults", heard))
                 .look("kubectl get configmap lab -o yaml"),
@@ -33,7 +33,7 @@ pub(super) fn scenario() -> Scenario {
                 .until(see(claim_path.clone(), "the claim is Bound", bound).keeping("volume", "/spec/volumeName"))
                 .until(audit("the driver has exactly the volumes that the API knows"))
                 .look("kubectl get pv,pvc"),
-            step("The driver now loses its answer to DeleteVolume too. A user deletes the claim, and the volume object is removed only after the driver confirms that the storage is deleted.")
+            step("The driver now loses its answer to DeleteVolume too. A user deletes the claim. The server removes the volume object only after the driver confirms that the storage is deleted.")
                 .patch(LAB, loses("DeleteVolume"))
                 .until(see(LAB, "the driver has read the new faults", heard))
                 .delete(claim_path.clone())
