@@ -168,8 +168,8 @@ pub struct BenchArgs {
     /// Format of the results on stdout
     #[arg(short = 'o', long, value_enum, default_value = "table")]
     pub(crate) output: Output,
-    /// Directory for the data of the servers that bench starts; bench measures its disk
-    /// [default: the system's directory for temporary files]
+    /// Directory for the data of the servers that bench starts, on the disk to measure [default: the system's directory
+    /// for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 }

@@ -156,8 +156,8 @@ pub struct LoopArgs {
     /// Number of workers for Deployments
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub concurrent_deployment_syncs: usize,
-    /// How long the scheduler waits until the claims of a pod are bound after it has selected a node; it then selects a
-    /// node again
+    /// How long the scheduler waits for the claims of a pod to be bound, after it has selected a node for the pod. After
+    /// the timeout, it selects a node again
     #[arg(long, value_name = "DURATION", default_value = "10m0s", value_parser = values::duration)]
     pub scheduler_bind_timeout: Duration,
     /// Number of workers for StatefulSets

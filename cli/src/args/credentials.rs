@@ -56,7 +56,7 @@ pub(crate) struct TokenCreateArgs {
     /// Text that describes the use of the token
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) description: String,
-    /// Print the join command for a node, which contains the token, instead of the token alone
+    /// Print the complete join command of a node instead of the token alone
     #[arg(long)]
     pub(crate) print_join_command: bool,
     #[command(flatten)]

@@ -97,14 +97,14 @@ pub struct StoreArgs {
     /// Size above which the server removes old versions, regardless of their age and number
     #[arg(long, value_name = "BYTES", default_value = "256Mi", value_parser = values::byte_limit)]
     pub store_retention_bytes: u64,
-    /// How long former versions of Secrets stay readable after they are replaced or deleted. With 0s, only watches and
-    /// lists in progress can read a former version, for one minute. Afterwards, the server erases the former version from
-    /// all files within about 15 minutes
+    /// How long former versions of a Secret stay readable after the Secret is changed or deleted. With 0s, only watches
+    /// and lists in progress can read a former version, for one minute. Afterwards, the server erases the former version
+    /// from all files within about 15 minutes
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub store_retention_secrets: Duration,
-    /// Maximum size of all objects, such as 512Mi: beyond it, the server accepts only deletes, and updates that do not grow
-    /// the store. The server rejects Events beyond 15/16 of this size. 0 is unlimited [default: half of the machine's or
-    /// the control group's memory, because all objects are in memory]
+    /// Maximum size of all objects, such as 512Mi. Beyond this size, the server accepts only deletes, and updates that do
+    /// not grow the store. The server rejects Events beyond 15/16 of this size. 0 is unlimited [default: half of the
+    /// memory of the machine, or of the control group if that is less, because all objects are in memory]
     #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
     pub store_max_bytes: Option<u64>,
     /// Free space on the disk below which the server accepts only deletes, and updates that do not grow the store. The
@@ -118,8 +118,8 @@ pub struct StoreArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Encryption")]
 pub struct EncryptionArgs {
-    /// File with the providers that encrypt objects on the disk (EncryptionConfiguration of apiserver.config.k8s.io/v1). Without
-    /// it, the server encrypts nothing and cannot read encrypted objects
+    /// File with the providers that encrypt objects on the disk (EncryptionConfiguration of apiserver.config.k8s.io/v1).
+    /// Without this flag, the server encrypts nothing and cannot read encrypted objects
     #[arg(long, value_name = "FILE")]
     pub encryption_provider_config: Option<PathBuf>,
     /// Read the file of --encryption-provider-config again when it changes
@@ -167,12 +167,12 @@ pub struct ApiArgs {
     /// Maximum number of open watches; 0 is unlimited
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub max_watches: usize,
-    /// Maximum memory for clients (bodies, decoded objects, responses, unread watch events), such as 256Mi: beyond it,
-    /// requests get 429, and the slowest watches end. 0 is unlimited [default: a quarter of the machine's or the control
-    /// group's memory]
+    /// Maximum memory for clients (bodies, decoded objects, responses, unread watch events), such as 256Mi. Beyond this
+    /// maximum, the server rejects requests with 429 and ends the slowest watches. 0 is unlimited [default: a quarter of
+    /// the memory of the machine, or of the control group if that is less]
     #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
     pub memory_limit: Option<u64>,
-    /// Timeout of a request, other than a watch
+    /// Timeout of a request that is not a watch
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub request_timeout: Duration,
     /// Minimum duration of a watch that requests no timeout, in seconds

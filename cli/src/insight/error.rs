@@ -74,7 +74,7 @@ pub(super) enum InsightError {
     Kind(#[from] KindError),
     #[error("cannot {what}: {cause}")]
     Ask { what: String, cause: AskError },
-    #[error("cannot {what}: this server has no API group orlop.dev, which only orlop serves")]
+    #[error("cannot {what}: this server has no API group orlop.dev; only orlop servers have it")]
     Foreign { what: String },
     #[error(
         "cannot {what}: it was deleted at {time} (revision {revision}); restore it with `orlop undelete {named}`, or show its earlier states with `orlop history {named}`"
