@@ -34,7 +34,7 @@ pub(super) fn scenario() -> Scenario {
                     it["status"]["volumesInUse"].as_array().is_some_and(|all| !all.is_empty())
                 }))
                 .look("kubectl get pod,volumeattachment"),
-            step("Virtual-3 stops reporting. The cluster cannot know whether the machine is off or only disconnected; after the grace period, the node is considered lost.")
+            step("Virtual-3 stops reporting. The cluster cannot know whether the machine is off or only disconnected; after the grace period, orlop considers the node lost.")
                 .patch(LAB, json!({"data": {"silent": "virtual-3"}}))
                 .until(see(LAB, "the node no longer reports", heard))
                 .until(see(node.clone(), "the condition Ready of the node is Unknown", |it| {
