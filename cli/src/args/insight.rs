@@ -93,7 +93,7 @@ pub(crate) struct HistoryArgs {
     /// Maximum number of writes to show, newest first
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
-    /// Show the next page: TOKEN is printed at the end of the previous page
+    /// Show the next page; TOKEN is at the end of the previous page
     #[arg(id = "continue", long = "continue", value_name = "TOKEN")]
     pub(crate) token: Option<String>,
     /// Output format

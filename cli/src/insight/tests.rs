@@ -212,7 +212,10 @@ async fn deleted_object_is_reported_with_its_revision() {
     let claim = Named { kind: "pvc".to_owned(), name: "c".to_owned() };
     let mut session = Session::begin(gone.client(), Some("ns")).await.unwrap();
     for (knows, wanted) in [
-        (false, "cannot explain pvc ns/c: this server has no API group orlop.dev; only orlop servers have it"),
+        (
+            false,
+            "cannot explain pvc ns/c: this server has no API group orlop.dev; only orlop servers have it",
+        ),
         (
             true,
             "cannot explain pvc ns/c: it was deleted at 2026-01-31T12:00:00Z (revision 7); restore it with \

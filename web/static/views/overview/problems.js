@@ -191,7 +191,7 @@ function held(object, finalizer, w) {
     const at = (w.attached.get(object.metadata.name) || []).map((a) => a.spec.nodeName);
     return at.length ? `the volume is attached to ${some(at)}` : `the driver has not removed the finalizer ${finalizer}`;
   }
-  return `its controller has not removed the finalizer ${finalizer}`;
+  return `no controller has removed the finalizer ${finalizer}`;
 }
 
 function terminating(object, w, now) {
@@ -213,7 +213,7 @@ export const CODES = [
   ['MultiAttach', 'Volumes needed on two nodes'], ['AttachFailed', 'Attach or detach failed'], ['NodeGone', 'Attachments of deleted nodes'],
   ['Terminating', 'Stuck deletions'], ['NoSuchVolume', 'Claims that name a missing volume'], ['VolumeTaken', 'Claims that name the volume of another claim'],
   ['NoSuchClass', 'Claims with a missing class'], ['NoDriver', 'Claims with a missing driver'], ['ProvisioningFailed', 'Provisioning failed'],
-  ['NoVolumeFits', 'Claims that no volume fits'], ['NoVolume', 'Claims without a volume'], ['PodNotPlaced', 'Claims waiting for a pod to be scheduled'],
+  ['NoVolumeFits', 'Claims for which no volume fits'], ['NoVolume', 'Claims without a volume'], ['PodNotPlaced', 'Claims waiting for a pod to be scheduled'],
   ['NoClaim', 'Pods with a missing claim'], ['NotPlaced', 'Unschedulable pods'], ['PodWaits', 'Pods that cannot start'], ['ResizeFailed', 'Resize failed'],
   ['Released', 'Released volumes'], ['Reclaiming', 'Volumes being reclaimed'], ['DetachWaiting', 'Volumes waiting to be unmounted'],
   ['Attaching', 'Attaching'], ['Provisioning', 'Provisioning'], ['NoConsumer', 'Claims waiting for a pod'],
