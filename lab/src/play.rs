@@ -188,11 +188,11 @@ impl Player<'_> {
             (Ok(()), None) => say(&format!("   {what}")),
             (Err(error), Some(code)) if error.code() == Some(code) => {
                 say(&format!("   {what}"));
-                say(&wrapped(&format!("   refused: {}", error.said()), 6));
+                say(&wrapped(&format!("   rejected: {}", error.said()), 6));
             }
             (Err(error), _) => return Err(error.into()),
             (Ok(()), Some(code)) => {
-                return Err(PlayError::NotRefused { what, code, there: "it was done".to_owned() });
+                return Err(PlayError::NotRefused { what, code, there: "the server accepts it".to_owned() });
             }
         }
         Ok(())

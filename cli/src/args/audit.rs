@@ -19,8 +19,8 @@ pub(crate) struct AuditLogArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_policy_file: Option<PathBuf>,
     /// File to which the server writes events; - is stdout, and an empty value disables the log [default:
-    /// DATA_DIR/audit.log if clients must authenticate or --audit-policy-file is set; no log if
-    /// --audit-webhook-config-file is set]
+    /// DATA_DIR/audit.log if clients must authenticate or --audit-policy-file is set, and --audit-webhook-config-file is
+    /// not set; else no log]
     #[arg(long, value_name = "FILE", value_parser = clap::builder::OsStringValueParser::new())]
     pub(crate) audit_log_path: Option<OsString>,
     /// Number of days to retain old files; 0 is unlimited

@@ -23,7 +23,7 @@ pub(super) async fn run(
         path = format!("{path}?from={}", session.revision(from).await?);
     }
     let opened = session.open(&path).await;
-    let response = opened.map_err(|cause| session.explained("record the past".to_owned(), cause))?;
+    let response = opened.map_err(|cause| session.explained("save the history".to_owned(), cause))?;
     let mut body = response.into_body();
     let mut kept = Destination::open(file)?;
     let mut lines = Lines::default();

@@ -13,7 +13,7 @@ pub(super) enum CommandError {
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error(
-        "--groups needs a token with which clients authenticate: add authentication to --usages, or set --groups ''"
+        "--groups requires a token that authenticates clients: add authentication to --usages, or set --groups ''"
     )]
     GroupsWithoutAuthentication,
     #[error("--ttl ends after the year 9999: use 0 for a token that never expires")]
