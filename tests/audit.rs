@@ -135,7 +135,7 @@ async fn volume_being_provisioned_cannot_be_deleted() {
     assert_eq!((said.code, said.rows().as_slice()), (0, making.as_slice()));
     let said = run(&["--delete", &made, "--yes"]);
     assert_eq!(said.code, 2);
-    assert!(said.errors.contains("it is being made (perhaps for claim default/c)"), "{}", said.errors);
+    assert!(said.errors.contains("it is being created (perhaps for claim default/c)"), "{}", said.errors);
     // Once the volume is saved under its name, it is known; and the claim's annotation hides no other volume.
     http.create(VOLUMES, &driver.persistent_volume("pvc-1", &made)).await;
     let other = driver.make("other", MIB).await;

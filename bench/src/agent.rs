@@ -73,7 +73,10 @@ impl NodeAgent {
             let has_ended = agent.process.try_wait().is_ok_and(|status| status.is_some());
             if has_ended || begin.elapsed() > PATIENCE {
                 let log = std::fs::read_to_string(&log).unwrap_or_default();
-                return Err(BenchError::Child { problem: "(the agent) has no ready node".to_owned(), log });
+                return Err(BenchError::Child {
+                    problem: "agent that bench started has no ready node".to_owned(),
+                    log,
+                });
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -32,7 +32,7 @@ pub(crate) enum RowName {
     Node,
     /// Memory of the server process
     Memory,
-    /// From exec to ready
+    /// Time from exec to ready
     Start,
     /// Processor time of an idle server
     Idle,
@@ -130,25 +130,26 @@ pub(crate) enum Output {
 /// `orlop bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// Rows to measure; all of them by default
+    /// Rows to measure [default: all]
     #[arg(value_enum, value_name = "ROW")]
     pub(crate) rows: Vec<RowName>,
     /// Start this orlop binary instead of the running one, for example an older version
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     pub(crate) program: Option<PathBuf>,
-    /// Measure this running server; by default, bench starts its own servers and stops them
+    /// URL of a running server to measure; by default, bench starts its own servers and stops them
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// File that holds a bearer token for --server
+    /// File with a bearer token for --server
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// CA certificates (PEM) to verify the certificate of --server
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate_authority: Option<PathBuf>,
-    /// Run the same work on this second server, alternating, and print ratios; any Kubernetes API server
+    /// URL of a second server, which can be any Kubernetes API server: bench alternates between both servers and prints
+    /// ratios
     #[arg(long, value_name = "URL")]
     pub(crate) against: Option<String>,
-    /// File that holds a bearer token for --against
+    /// File with a bearer token for --against
     #[arg(long, value_name = "FILE")]
     pub(crate) against_token_file: Option<PathBuf>,
     /// CA certificates (PEM) to verify the certificate of --against
@@ -167,8 +168,8 @@ pub struct BenchArgs {
     /// Format of the results on stdout
     #[arg(short = 'o', long, value_enum, default_value = "table")]
     pub(crate) output: Output,
-    /// Directory for the data of the servers that bench starts; bench measures its disk
-    /// [default: the system's directory for temporary files]
+    /// Directory for the data of the servers that bench starts, on the disk to measure [default: the system's directory
+    /// for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
 }

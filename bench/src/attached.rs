@@ -55,7 +55,7 @@ impl Attached {
         drop(reached);
         let seen = self.seen.borrow();
         let (exist, attached) = (seen.now.len(), seen.attached);
-        let what = format!("{what}; {exist} attachments exist, {attached} are attached");
+        let what = format!("expected: {what}; {exist} attachments exist, {attached} are attached");
         Err(BenchError::Late { what, seconds: patience.as_secs() })
     }
 }

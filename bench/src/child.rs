@@ -187,5 +187,5 @@ fn ended(problem: &str, log: &Path) -> BenchError {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let tail = lines[lines.len().saturating_sub(10)..].join("\n");
-    BenchError::Child { problem: problem.to_owned(), log: tail }
+    BenchError::Child { problem: format!("server that bench started {problem}"), log: tail }
 }

@@ -236,7 +236,7 @@ impl Watch {
         if self.inbox.is_empty() {
             let read = self.stream.read(&mut self.inbox, READ).await;
             match read {
-                Ok(0) => return Err(broken(&self.url, "it was cut off".to_owned())),
+                Ok(0) => return Err(broken(&self.url, "the server closed the connection".to_owned())),
                 Ok(_) => {}
                 Err(error) => return Err(broken(&self.url, error.to_string())),
             }

@@ -42,7 +42,10 @@ impl Driver {
         while tokio::net::UnixStream::connect(&driver.socket).await.is_err() {
             if begin.elapsed() > PATIENCE {
                 let log = std::fs::read_to_string(&log).unwrap_or_default();
-                return Err(BenchError::Child { problem: "(the driver) does not answer".to_owned(), log });
+                return Err(BenchError::Child {
+                    problem: "driver that bench started does not answer".to_owned(),
+                    log,
+                });
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -69,7 +69,7 @@ impl Endpoint {
         let tls = match (secure, authority) {
             (false, None) => None,
             (false, Some(_)) => {
-                return Err(wrong(&format!("is not https://, so leave out {}", flags.certificate_authority)));
+                return Err(wrong(&format!("is not https://, so omit {}", flags.certificate_authority)));
             }
             (true, Some(path)) => {
                 let name = ServerName::try_from(host.clone()).map_err(|_| wrong("has no name for TLS"))?;
@@ -77,7 +77,7 @@ impl Endpoint {
             }
             (true, None) => {
                 return Err(wrong(&format!(
-                    "needs {} FILE, the authority of its certificate (or go through `kubectl proxy`)",
+                    "needs {} FILE with the authority of its certificate; or use the URL of a `kubectl proxy`",
                     flags.certificate_authority
                 )));
             }

@@ -11,8 +11,8 @@ pub(crate) enum BenchError {
     /// A file or a directory of the run itself.
     #[error("{what} {}: {error}", path.display())]
     File { what: &'static str, path: PathBuf, error: std::io::Error },
-    /// A server that bench started exited or did not become ready.
-    #[error("the server that bench started {problem}; the end of its log:\n{log}")]
+    /// A process that bench started exited or did not become ready.
+    #[error("the {problem}; the end of its log:\n{log}")]
     Child { problem: String, log: String },
     /// A connection could not be opened, or it broke.
     #[error("{url} cannot be reached: {problem}")]
@@ -21,6 +21,6 @@ pub(crate) enum BenchError {
     #[error("{what} at {url}: {problem}")]
     Request { url: String, what: String, problem: String },
     /// An expected condition was not reached in time.
-    #[error("waited {seconds} s in vain: {what}")]
+    #[error("timeout after {seconds} s: {what}")]
     Late { what: String, seconds: u64 },
 }

@@ -56,7 +56,7 @@ impl Follower {
         n: usize,
     ) -> Self {
         let reached = Arc::new(AtomicUsize::new(0));
-        let what = format!("{n} objects {prefix}* to be {phase}");
+        let what = format!("expected {n} objects {prefix}* to be {phase}");
         let mut task = JoinSet::new();
         let reader = Reader::new(prefix);
         task.spawn(follow(endpoint.clone(), path.to_owned(), revision, reader, sign, n, reached.clone()));

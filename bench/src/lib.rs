@@ -90,7 +90,7 @@ async fn until_signal(args: &BenchArgs) -> ExitCode {
         _ = interrupts.recv() => 130,
         _ = terminations.recv() => 143,
     };
-    progress("stopped by a signal; servers of bench are ended and their data is removed");
+    progress("stopped by a signal: bench ends its servers and removes their data");
     ExitCode::from(code)
 }
 
@@ -125,7 +125,9 @@ async fn bench(args: &BenchArgs) -> ExitCode {
     };
     for name in wanted(&args.rows) {
         if let (Some(why), Some(endpoint)) = (name.needs_own_process(), &environment.given) {
-            report.left_out.push((name, format!("{why}, and {} is not bench's own", endpoint.url)));
+            report
+                .left_out
+                .push((name, format!("{why}, so it cannot measure {}: omit --server", endpoint.url)));
             continue;
         }
         progress(&format!("{} ...", name.name()));

@@ -17,8 +17,8 @@ pub(crate) enum OwnerError {
     },
     /// Another user owns the directory.
     #[error(
-        "the data directory {} belongs to the user with the ID {owner}, and the server of that user could not read the files of this \
-         user (ID {user}): run the command as that user, for example with `sudo -u '#{owner}'`", path.display()
+        "the data directory {} belongs to the user with the ID {owner}. The server of that user cannot read files that the current \
+         user (ID {user}) creates: run the command as the owner, for example with `sudo -u '#{owner}'`", path.display()
     )]
     Other { path: PathBuf, owner: u32, user: u32 },
 }

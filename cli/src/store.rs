@@ -16,8 +16,8 @@ use crate::owner;
 /// A running store cannot be checked.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{} is in use ({holder}), so nothing was checked; stop that process, or save a snapshot of it (orlop snapshot save) \
-     and check that (orlop snapshot status)",
+    "{} is in use ({holder}), so nothing was checked; stop the process that uses it, or save a snapshot \
+     (orlop snapshot save) and check the snapshot (orlop snapshot status)",
     dir.display()
 )]
 pub(crate) struct StoreInUse {
@@ -34,7 +34,7 @@ pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
             let options = Options { lock_wait: Duration::ZERO, ..Options::default() };
             let AcceptedLoss { kept, acknowledged, continues } = accept_loss(&dir, &options)?;
             Ok(format!(
-                "{}: all writes up to revision {kept} are retained, the writes after it up to {acknowledged} are lost; the store continues at {continues}\n",
+                "{}: all writes up to revision {kept} are retained; all later writes, up to revision {acknowledged}, are lost; the store continues at revision {continues}\n",
                 dir.display()
             ))
         }
@@ -48,7 +48,7 @@ pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
             }
             // The findings are printed to stdout as a result; the exit code reports the verdict.
             println!("{report}");
-            Err("the check has found something; see above".into())
+            Err("the store did not pass the check; see above".into())
         }
         StoreCommand::Purge { object, data_dir } => {
             let key = key_of(&object)?;
@@ -57,7 +57,7 @@ pub(crate) fn run(command: StoreCommand) -> Result<String, Box<dyn Error>> {
             let options = Options { lock_wait: Duration::ZERO, sensitive, ..Options::default() };
             let erased = purge(&data_dir, &key, &options)?;
             Ok(format!(
-                "{}: {erased} former versions of {object} were in the log; they are erased from all files\n",
+                "{}: erased {erased} former versions of {object} from all files\n",
                 data_dir.display()
             ))
         }

@@ -138,7 +138,10 @@ impl Machines {
             if key == "faults"
                 && let Err(error) = replace(&self.faults, asked)
             {
-                tracing::error!("the driver's script {} cannot be written: {error}", self.faults.display());
+                tracing::error!(
+                    "the driver's file of faults {} cannot be written: {error}",
+                    self.faults.display()
+                );
                 continue;
             }
             answers.insert(format!("{key}.heard"), json!(asked));

@@ -47,7 +47,7 @@ pub(crate) enum PlayError {
     Api(#[from] ApiError),
     #[error("expected within {within} s: {words}\nactual state of {path}:\n{there}")]
     Expected { words: &'static str, within: u64, path: String, there: String },
-    #[error("expected: {what} is refused with {code}\nactual: {there}")]
+    #[error("expected: {what} is rejected with {code}\nactual: {there}")]
     NotRefused { what: String, code: u16, there: String },
     #[error("{words}: {path} has no field {pointer}")]
     NothingToKeep { words: &'static str, pointer: &'static str, path: String },
@@ -188,11 +188,11 @@ impl Player<'_> {
             (Ok(()), None) => say(&format!("   {what}")),
             (Err(error), Some(code)) if error.code() == Some(code) => {
                 say(&format!("   {what}"));
-                say(&wrapped(&format!("   refused: {}", error.said()), 6));
+                say(&wrapped(&format!("   rejected: {}", error.said()), 6));
             }
             (Err(error), _) => return Err(error.into()),
             (Ok(()), Some(code)) => {
-                return Err(PlayError::NotRefused { what, code, there: "it was done".to_owned() });
+                return Err(PlayError::NotRefused { what, code, there: "the server accepts it".to_owned() });
             }
         }
         Ok(())

@@ -126,7 +126,7 @@ test('each problem has its code and reason', () => {
     'no driver': [{ persistentvolumeclaims: [pvc({ storageClassName: 'x' })], storageclasses: [{ metadata: { name: 'x' }, provisioner: 'd' }] }, 'NoDriver', /driver d of its class x is not registered/],
     'released': [{ persistentvolumes: [{ metadata: meta('v'), spec: { persistentVolumeReclaimPolicy: 'Retain', claimRef: { namespace: 'a', name: 'c' } }, status: { phase: 'Released' } }] }, 'Released', /claim a\/c was deleted/],
     'failed': [{ persistentvolumes: [{ metadata: meta('v'), spec: {}, status: { phase: 'Failed', message: 'busy' } }] }, 'VolumeFailed', /^busy$/],
-    'terminating': [{ persistentvolumeclaims: [pvc({}, { phase: 'Bound' }, { deletionTimestamp: '2026-01-01T00:30:00Z', finalizers: ['kubernetes.io/pvc-protection'] })], pods: [{ metadata: meta('web'), spec: { volumes: [{ persistentVolumeClaim: { claimName: 'data' } }] }, status: { phase: 'Running' } }] }, 'Terminating', /pod a\/web uses it/],
+    'terminating': [{ persistentvolumeclaims: [pvc({}, { phase: 'Bound' }, { deletionTimestamp: '2026-01-01T00:30:00Z', finalizers: ['kubernetes.io/pvc-protection'] })], pods: [{ metadata: meta('web'), spec: { volumes: [{ persistentVolumeClaim: { claimName: 'data' } }] }, status: { phase: 'Running' } }] }, 'Terminating', /pod a\/web uses the claim/],
     'attach error': [{ nodes: [{ metadata: { name: 'n' }, status: { conditions: [{ type: 'Ready', status: 'True' }] } }], volumeattachments: [{ metadata: meta('va'), spec: { nodeName: 'n', source: { persistentVolumeName: 'v' } }, status: { attachError: { message: 'no' } } }] }, 'AttachFailed', /v on n failed: no/],
   };
   for (const [name, [table, code, words]] of Object.entries(cases)) {

@@ -127,10 +127,10 @@ impl Condition {
             Figure::new("pairs", "pairs", "", self.pairs as f64),
             Figure::new("released", "Released volumes", "", self.released as f64),
             Figure::new("bound_per_s", "bound", "/s", self.pairs as f64 / seconds),
-            Figure::new("all_bound_s", "until the last is Bound", "s", seconds),
+            Figure::new("all_bound_s", "until the last claim is Bound", "s", seconds),
             Figure::new(
                 "claims_created_s",
-                "of that until the last is created",
+                "until the last claim is created",
                 "s",
                 created.elapsed.as_secs_f64(),
             ),

@@ -183,7 +183,7 @@ impl Bed<'_> {
         let [p50, p99] = samples.percentiles([0.5, 0.99]);
         let server = vec![
             Figure::new("moves", "moves", "", n as f64),
-            Figure::new("move_p50_ms", "pod deleted to attached elsewhere, p50", "ms", p50 / 1e3),
+            Figure::new("move_p50_ms", "from pod deletion to new attachment, p50", "ms", p50 / 1e3),
             Figure::new("move_p99_ms", "p99", "ms", p99 / 1e3),
         ];
         Ok(Case { server, ..case })

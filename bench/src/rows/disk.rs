@@ -77,7 +77,7 @@ fn case(name: &str, bytes: u64, live: f64, log: f64) -> Case {
         Figure::new("disk_mb", "on disk", "MB", bytes / 1e6),
         Figure::new("live_mb", "live objects", "MB", live / 1e6),
         Figure::new("log_mb", "retained revisions", "MB", log / 1e6),
-        Figure::new("ratio", "disk over live and retained", "", bytes / (live + log).max(1.0)),
+        Figure::new("ratio", "on disk / (live + retained)", "", bytes / (live + log).max(1.0)),
     ];
     Case { name: name.to_owned(), server: figures, against: Vec::new() }
 }

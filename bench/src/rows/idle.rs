@@ -29,7 +29,7 @@ pub(super) async fn run(environment: &Environment) -> Result<Done, BenchError> {
         name: "empty".to_owned(),
         server: vec![
             Figure::new("seconds", "looked at", "s", elapsed),
-            Figure::new("cpu_percent", "of one core", "%", spent / elapsed * 100.0),
+            Figure::new("cpu_percent", "processor time of one core", "%", spent / elapsed * 100.0),
         ],
         against: Vec::new(),
     });

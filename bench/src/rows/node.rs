@@ -238,12 +238,11 @@ impl<'g> Bed<'g> {
         self.each_pod("POST").await?;
         let last = running.all(PATIENCE).await?;
         let millis = |from: Instant| last.saturating_duration_since(from).as_secs_f64() * 1e3;
-        let mut figures =
-            vec![Figure::new("mounted_ms", "bound to the node until all run", "ms", millis(start))];
+        let mut figures = vec![Figure::new("mounted_ms", "from bound until all run", "ms", millis(start))];
         if self.kind == VolumeKind::Csi {
             let seen = attached.until("every volume attached", PATIENCE, |seen| seen.attached == n).await?;
             let at = seen.last.map_or(f64::NAN, millis);
-            figures.push(Figure::new("after_attached_ms", "last one attached until all run", "ms", at));
+            figures.push(Figure::new("after_attached_ms", "from the last attach until all run", "ms", at));
         }
         if let Some(spent) = before.and_then(|before| Some(Cpu::of(self.agent.pid())?.since(&before))) {
             let spent = spent.as_secs_f64() * 1e3;
@@ -317,12 +316,12 @@ impl<'g> Bed<'g> {
         let per_minute = (after.requests - before.requests) / seconds * 60.0;
         let mb = |bytes: u64| bytes as f64 / 1e6;
         Ok(Some(vec![
-            Figure::new("seconds", "then idle for", "s", seconds),
+            Figure::new("seconds", "idle time", "s", seconds),
             Figure::new("rss_mb", "resident memory", "MB", mb(memory.resident)),
-            Figure::new("pss_mb", "its share", "MB", mb(memory.proportional)),
+            Figure::new("pss_mb", "proportional memory", "MB", mb(memory.proportional)),
             Figure::new("own_mb", "heap and stacks", "MB", mb(memory.anonymous)),
             Figure::new("files_mb", "pages of the program", "MB", mb(memory.of_files())),
-            Figure::new("cpu_percent", "of one core", "%", spent / seconds * 100.0),
+            Figure::new("cpu_percent", "processor time of one core", "%", spent / seconds * 100.0),
             Figure::new("wakeups_per_s", "wakeups", "/s", wakeups / seconds),
             Figure::new("threads", "threads", "", after.wakeups.threads() as f64),
             Figure::new("sockets", "sockets", "", connections),

@@ -53,8 +53,8 @@ pub(super) async fn create_1(environment: &Environment) -> Result<Done, BenchErr
         let p50 = spread.p50;
         let mut figures = spread.figures();
         if sync > 0.0 {
-            figures.push(Figure::new("sync_p50_us", "a bare sync in between, p50", "µs", sync));
-            figures.push(Figure::new("p50_syncs", "p50 in such syncs", "", p50 / sync));
+            figures.push(Figure::new("sync_p50_us", "disk sync without a server, p50", "µs", sync));
+            figures.push(Figure::new("p50_syncs", "request p50 / disk sync p50", "", p50 / sync));
         }
         figures
     };

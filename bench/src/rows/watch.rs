@@ -129,10 +129,10 @@ impl WatchSamples {
             Figure::new("lost", "lost", "", self.lost as f64),
             Figure::new("duplicated", "duplicated", "", self.duplicated as f64),
             Figure::new("out_of_order", "out of order", "", self.out_of_order as f64),
-            Figure::new("p50_ms", "due to seen, p50", "ms", p50 / 1e3),
-            Figure::new("p99_ms", "due to seen, p99", "ms", p99 / 1e3),
-            Figure::new("max_ms", "due to seen, longest", "ms", most / 1e3),
-            Figure::new("write_p99_ms", "due to answered, p99", "ms", write_p99 / 1e3),
+            Figure::new("p50_ms", "from due time to receipt, p50", "ms", p50 / 1e3),
+            Figure::new("p99_ms", "from due time to receipt, p99", "ms", p99 / 1e3),
+            Figure::new("max_ms", "from due time to receipt, longest", "ms", most / 1e3),
+            Figure::new("write_p99_ms", "from due time to response, p99", "ms", write_p99 / 1e3),
         ];
         figures.extend(cpu);
         figures

@@ -19,7 +19,8 @@ pub(crate) struct AuditLogArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_policy_file: Option<PathBuf>,
     /// File to which the server writes events; - is stdout, and an empty value disables the log [default:
-    /// DATA_DIR/audit.log if clients have to authenticate or --audit-policy-file is set, but not with a webhook]
+    /// DATA_DIR/audit.log if clients must authenticate or --audit-policy-file is set, and --audit-webhook-config-file is
+    /// not set; else no log]
     #[arg(long, value_name = "FILE", value_parser = clap::builder::OsStringValueParser::new())]
     pub(crate) audit_log_path: Option<OsString>,
     /// Number of days to retain old files; 0 is unlimited
@@ -90,8 +91,8 @@ pub(crate) struct AuditLogArgs {
     /// Requests to the webhook per second
     #[arg(long, value_name = "N", default_value = "10", value_parser = rate)]
     pub(crate) audit_webhook_batch_throttle_qps: f64,
-    /// Maximum number of requests to the webhook in immediate succession, after a time with fewer requests than
-    /// --audit-webhook-batch-throttle-qps allows
+    /// Maximum number of requests to the webhook without a pause, after a time in which the server sent fewer requests
+    /// than --audit-webhook-batch-throttle-qps allows
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) audit_webhook_batch_throttle_burst: u32,
 }

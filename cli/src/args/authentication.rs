@@ -22,8 +22,8 @@ pub(crate) struct AuthenticationArgs {
     /// CSV file of bearer tokens: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     pub(crate) token_auth_file: Option<PathBuf>,
-    /// Accept requests without credentials, with the user system:anonymous; in the mode AlwaysAllow, only to /healthz,
-    /// /livez, /readyz and /version [default: true]
+    /// Accept requests without credentials as requests of the user system:anonymous; with
+    /// --authorization-mode=AlwaysAllow, only requests to /healthz, /livez, /readyz and /version [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = values::boolean)]
     pub(crate) anonymous_auth: Option<bool>,
@@ -60,8 +60,8 @@ pub(crate) struct ServiceAccountArgs {
     /// Maximum validity of service account tokens, at least 1h0m0s; 0s is unlimited
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) service_account_max_token_expiration: Duration,
-    /// Issue pod tokens that are valid for a year if 3607 seconds are requested, and annotate the audit events of requests
-    /// that use them for longer than 3607 seconds
+    /// Issue a pod token that is valid for a year if the request asks for 3607 seconds. The server annotates the audit
+    /// event of each request that uses such a token after the 3607 seconds
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "true", value_parser = values::boolean)]
     pub(crate) service_account_extend_token_expiration: bool,

@@ -20,8 +20,8 @@ pub struct LoopArgs {
         allow_hyphen_values = true
     )]
     pub controllers: Vec<String>,
-    /// Run each controller with the credentials of its own service account, so that it has only the rights that it needs.
-    /// In `serve`, each controller always has its own user
+    /// Run each controller with the credentials of its own service account, which has only the rights that the controller
+    /// needs. In `serve`, each controller always has its own user
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
     pub use_service_account_credentials: bool,
@@ -84,7 +84,7 @@ pub struct LoopArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "true", value_parser = values::boolean, action = ArgAction::Set)]
     pub monitor_nodes_without_lease: bool,
-    /// Eviction rate: the number of unhealthy nodes per second, in each zone, from which pods are evicted
+    /// Eviction rate of each zone: number of unhealthy nodes per second from which pods are evicted
     #[arg(long, value_name = "RATE", default_value_t = 0.1)]
     pub node_eviction_rate: f32,
     /// Eviction rate, in nodes per second, of a large zone that has reached --unhealthy-zone-threshold
@@ -93,8 +93,8 @@ pub struct LoopArgs {
     /// Number of nodes above which a zone is large
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub large_cluster_size_threshold: usize,
-    /// Fraction of a zone's nodes: if at least this fraction, and at least three nodes, are unhealthy, a large zone evicts pods
-    /// at the secondary rate, and a small zone evicts no pods
+    /// Fraction of unhealthy nodes at which evictions in a zone slow down, if at least three nodes are unhealthy. Pods of
+    /// a large zone are then evicted at --secondary-node-eviction-rate, and pods of a small zone are not evicted
     #[arg(long, value_name = "SHARE", default_value_t = 0.55)]
     pub unhealthy_zone_threshold: f32,
     /// Timeout after which a volume is detached by force from an unhealthy node, if no pod uses it there
@@ -156,7 +156,8 @@ pub struct LoopArgs {
     /// Number of workers for Deployments
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub concurrent_deployment_syncs: usize,
-    /// How long a pod with an assigned node waits for its claims before the scheduler selects a node again
+    /// How long the scheduler waits for the claims of a pod to be bound, after it has selected a node for the pod. After
+    /// the timeout, it selects a node again
     #[arg(long, value_name = "DURATION", default_value = "10m0s", value_parser = values::duration)]
     pub scheduler_bind_timeout: Duration,
     /// Number of workers for StatefulSets

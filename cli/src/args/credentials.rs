@@ -56,7 +56,7 @@ pub(crate) struct TokenCreateArgs {
     /// Text that describes the use of the token
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) description: String,
-    /// Print the command that joins a node instead of the token
+    /// Print the complete join command of a node instead of the token alone
     #[arg(long)]
     pub(crate) print_join_command: bool,
     #[command(flatten)]
@@ -85,8 +85,8 @@ pub(crate) struct TokenDeleteArgs {
 pub(crate) enum KubeconfigCommand {
     /// Create a kubeconfig with a client certificate for a user
     ///
-    /// The command requests the certificate from the server and approves the request, so you need the rights to do both: create
-    /// certificatesigningrequests, update certificatesigningrequests/approval, and approve for the signer
+    /// The command requests the certificate from the server and approves the request. You need the rights to create
+    /// certificatesigningrequests, to update certificatesigningrequests/approval, and to approve for the signer
     /// kubernetes.io/kube-apiserver-client.
     Create(Box<KubeconfigCreateArgs>),
 }

@@ -14,7 +14,7 @@ volumeattachments.
 
 Exit codes: 0 the object is healthy, or waits for an event that needs no action; 1 the object needs attention; 2 the command failed.
 
-The default server is http://127.0.0.1:8080; as a kubectl plugin, the server of the kubeconfig.";
+The default server is http://127.0.0.1:8080. As a kubectl plugin, the command uses the server of the kubeconfig instead.";
 
 /// Footer of `impact --help`.
 pub(crate) const IMPACT_HELP: &str = "\
@@ -61,7 +61,7 @@ pub(crate) enum ObjectOutput {
 /// The server, the credentials and the namespace.
 #[derive(Debug, Default, Args)]
 pub(crate) struct WhereArgs {
-    /// Namespace of the object [default: the namespace of the kubeconfig's context, else default]
+    /// Namespace of the object [default: the namespace of the kubeconfig's context, or else the namespace default]
     #[arg(short, long, value_name = "NS")]
     pub(crate) namespace: Option<String>,
     /// Context of the kubeconfig [default: the current context]
@@ -93,7 +93,7 @@ pub(crate) struct HistoryArgs {
     /// Maximum number of writes to show, newest first
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
-    /// Token of the previous page, to continue after it
+    /// Show the next page; TOKEN is at the end of the previous page
     #[arg(id = "continue", long = "continue", value_name = "TOKEN")]
     pub(crate) token: Option<String>,
     /// Output format
@@ -187,8 +187,8 @@ pub(crate) struct UnblockArgs {
     /// The terminating object
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: String,
-    /// Also remove the finalizer of a driver that is not registered anywhere, even if the driver may still run; resources
-    /// that it has not cleaned up remain
+    /// Also remove the finalizer of a driver that is not registered anywhere, even if the driver may still run. Resources
+    /// that the driver has not cleaned up remain
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -270,7 +270,8 @@ pub(crate) enum AttachmentCommand {
 pub(crate) struct ReleaseArgs {
     /// The VolumeAttachment
     pub(crate) name: String,
-    /// Release the attachment even if its node may still write to the volume; two nodes that write to it corrupt the data
+    /// Release the attachment even if its node may still write to the volume. If two nodes write to the volume, they
+    /// corrupt its data
     ///
     /// Also removes the finalizer of a driver that is not registered anywhere.
     #[arg(long)]

@@ -10,10 +10,10 @@ use super::values;
 
 /// Footer of `lab --help`.
 pub(crate) const HELP: &str = "\
-Without a command, serves the API and the web page on loopback until it is stopped. The objects are in memory. The lab has the \
-nodes virtual-1, virtual-2 and virtual-3, which only record mounts; a CSI driver, whose volumes are temporary directories of this \
-machine; and the classes lab (the default) and lab-first-consumer. Root is not required. `orlop lab run NAME` runs a scenario in a running lab (--server) or in a \
-new one. docs/learn describes each scenario.
+Without a command, serves the API and the web page on loopback until you stop it. The objects are in memory. The nodes virtual-1, \
+virtual-2 and virtual-3 only record mounts. The volumes of the CSI driver are temporary directories of this machine. The storage \
+classes are lab (the default) and lab-first-consumer. Root is not required. `orlop lab run NAME` runs a scenario in a running lab \
+(--server) or in a new one. docs/learn describes each scenario.
 
 Exit codes: 0 stopped, or every step had the expected result; 1 a step had another result, or the command failed; 2 the command \
 line is wrong.";

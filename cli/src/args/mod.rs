@@ -55,11 +55,11 @@ mod volumes;
 
 /// Footer of `--help`: sources of values, and exit codes.
 const AFTER_HELP: &str = "\
-The value of a flag comes from the first of these sources that sets it: the command line, an ORLOP_* variable (ORLOP_DATA_DIR for \
---data-dir), the YAML file of --config (its keys are the names of the flags), the default.
+The value of a flag comes from the first of these sources that sets it: the command line, an environment variable, the YAML file of \
+--config, the default. The variable of --data-dir is ORLOP_DATA_DIR, and its key in the YAML file is data-dir.
 
 Exit codes: 0 stopped cleanly; 1 failed; 2 the command line or the configuration is wrong; \
-130 or 143 stopped by a second SIGINT or SIGTERM before it had stopped cleanly.";
+130 or 143 a second SIGINT or SIGTERM ended the process before it had stopped cleanly.";
 
 /// Footer of `bench --help`: servers, output and exit codes.
 const BENCH_HELP: &str = "\
@@ -132,12 +132,14 @@ pub(crate) enum Command {
     /// Create kubeconfigs for users
     #[command(subcommand)]
     Kubeconfig(KubeconfigCommand),
-    /// Print a link that signs in to the web page of a server that requires credentials on loopback; the link is valid once, for 5 minutes
+    /// Print a link that signs you in to the web page
+    ///
+    /// The link is valid once, for 5 minutes. You need it if the server requires credentials on loopback.
     Page(Box<PageArgs>),
     /// Save, verify and restore snapshots of all objects
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
-    /// Check, purge or compact the directory of a stopped store
+    /// Check or compact a stopped store, or erase former versions of an object from it
     #[command(subcommand)]
     Store(StoreCommand),
     /// Manage the keys of service account tokens

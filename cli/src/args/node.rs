@@ -15,20 +15,21 @@ use super::values;
 
 /// Footer of `node drain --help`.
 const DRAIN_HELP: &str = "\
-Cordons the node, which stays cordoned (see orlop node uncordon), and evicts its pods through the Eviction API, which respects \
-PodDisruptionBudgets. Pods of DaemonSets stay, with their volumes. If there are pods without a controller, or pods whose data would be \
-lost, the command evicts no pod, unless --force or --delete-emptydir-data permits it. The command ends when the pods are deleted and \
-their volumes are unmounted and detached.
+Cordons the node, and then evicts its pods through the Eviction API, which respects PodDisruptionBudgets. The node stays cordoned: \
+see orlop node uncordon. Pods of DaemonSets stay, with their volumes. If a pod has no controller, the command requires --force; if a pod \
+has emptyDir volumes, it requires --delete-emptydir-data. Without the required flag, the command evicts no pod. The command ends when \
+the pods are deleted and their volumes are unmounted and detached.
 
-Exit codes: 0 the node is drained, or would be; 1 the timeout expired, or a rule above forbids the drain; 2 the command line is wrong.";
+Exit codes: 0 the node is drained, or --dry-run is set and no rule above forbids the drain; 1 the timeout expired, or a rule above \
+forbids the drain; 2 the command line is wrong.";
 
 /// Footer of `node gc --help`.
 const GC_HELP: &str = "\
-Run this command on the machine of the node. It searches for directories of pods that the API does not know. It removes such a \
-directory if it is empty, moves it to the quarantine if it contains files, and only reports it if it contains mounts or records of \
-containers. It leaves volumes to the agent. While an agent runs with this --root-dir, the agent removes and moves these directories \
-itself, and the command only reports them. Only --purge-quarantine deletes from the quarantine; it never follows a link \
-and skips entries with a mount in them.
+Run this command on the machine of the node. The command searches for directories of pods that do not exist in the API. It removes \
+empty directories, moves directories with files to the directory quarantine in --root-dir, and only reports directories with mounts or \
+records of containers. The command leaves volumes to the agent. While an agent runs with this --root-dir, the agent removes and moves \
+these directories itself, and the command only reports them. Only --purge-quarantine deletes from the quarantine; it never follows a \
+link and skips entries with a mount in them.
 
 Exit codes: 0 no leftovers; 1 leftovers remain, or --dry-run found some; 2 the command failed, or the command line is wrong.";
 
@@ -230,8 +231,8 @@ pub(crate) struct MachineArgs {
     /// Duration of the node's Lease, in seconds; the Lease is renewed four times in this time
     #[arg(long, value_name = "SECONDS", default_value_t = 40)]
     pub(crate) node_lease_duration_seconds: u32,
-    /// Address on which the agent serves container logs to the API server, encrypted unless it is loopback [default:
-    /// 127.0.0.1 if the API server is on this machine, else all addresses]
+    /// Address on which the agent serves container logs to the API server; the connection is encrypted unless the address
+    /// is loopback [default: 127.0.0.1 if the API server is on this machine, else all addresses]
     #[arg(long, value_name = "ADDR")]
     pub(crate) address: Option<IpAddr>,
     /// Port of container logs; 0 selects a free one

@@ -16,9 +16,9 @@ use super::values;
 #[command(next_help_heading = "Listening")]
 pub(crate) struct ListenArgs {
     /// Address and port to serve on; port 0 selects a free one. On an address that other machines can reach, the server
-    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address, clients need
-    /// credentials with --node or with any flag of authentication or authorization; if these flags identify no users, the
-    /// server writes the administrator's credentials to admin.kubeconfig in --data-dir
+    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address, --node
+    /// and every flag of authentication or authorization make the server require credentials. If these flags identify no
+    /// users, the server writes the administrator's credentials to admin.kubeconfig in --data-dir
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// File to which the server writes its URL when it is ready, for scripts
@@ -34,16 +34,17 @@ pub(crate) struct ListenArgs {
     /// loopback address, this flag enables TLS
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "tls_cert_file")]
     pub(crate) tls_san: Vec<String>,
-    /// On a loopback address, accept requests without credentials from every process of this machine as requests of an
-    /// administrator, not only from processes of the server's own user and of root. You cannot combine it with --node
+    /// On a loopback address, treat every request without credentials as a request of an administrator. Without this
+    /// flag, the server does so only if the request comes from a process of its own user or of root. You cannot combine
+    /// this flag with --node
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean)]
     pub(crate) insecure_loopback: bool,
     /// How long the server still accepts requests after a stop signal, while /readyz fails
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub(crate) shutdown_delay_duration: Duration,
-    /// How long requests in progress may take after a stop signal and --shutdown-delay-duration; the server then closes
-    /// their connections
+    /// How long requests in progress may take after a stop signal, counted from the end of --shutdown-delay-duration; the
+    /// server then closes their connections
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::duration)]
     pub(crate) shutdown_grace: Duration,
     /// Maximum number of concurrent connections, within the limit of open files; 0 is unlimited
@@ -96,14 +97,14 @@ pub struct StoreArgs {
     /// Size above which the server removes old versions, regardless of their age and number
     #[arg(long, value_name = "BYTES", default_value = "256Mi", value_parser = values::byte_limit)]
     pub store_retention_bytes: u64,
-    /// How long former versions of Secrets stay readable after they are replaced or deleted. 0s retains only the current
-    /// version: for one minute, watches and lists in progress can still read the former version. The server then erases it
+    /// How long former versions of a Secret stay readable after the Secret is changed or deleted. With 0s, only watches
+    /// and lists in progress can read a former version, for one minute. Afterwards, the server erases the former version
     /// from all files within about 15 minutes
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub store_retention_secrets: Duration,
-    /// Maximum size of all objects, such as 512Mi: beyond it, the server accepts only deletes, and updates that do not grow
-    /// the store. The server rejects Events beyond 15/16 of this size. 0 is unlimited [default: half of the machine's or
-    /// the control group's memory, because all objects are in memory]
+    /// Maximum size of all objects, such as 512Mi. Beyond this size, the server accepts only deletes, and updates that do
+    /// not grow the store. The server rejects Events beyond 15/16 of this size. 0 is unlimited [default: half of the
+    /// memory of the machine, or of the control group if that is less, because all objects are in memory]
     #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
     pub store_max_bytes: Option<u64>,
     /// Free space on the disk below which the server accepts only deletes, and updates that do not grow the store. The
@@ -117,8 +118,8 @@ pub struct StoreArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Encryption")]
 pub struct EncryptionArgs {
-    /// File with the providers that encrypt objects on the disk (EncryptionConfiguration of apiserver.config.k8s.io/v1). Without
-    /// it, the server encrypts nothing and cannot read encrypted objects
+    /// File with the providers that encrypt objects on the disk (EncryptionConfiguration of apiserver.config.k8s.io/v1).
+    /// Without this flag, the server encrypts nothing and cannot read encrypted objects
     #[arg(long, value_name = "FILE")]
     pub encryption_provider_config: Option<PathBuf>,
     /// Read the file of --encryption-provider-config again when it changes
@@ -147,8 +148,8 @@ pub(crate) struct SnapshotArgs {
 #[command(next_help_heading = "API server")]
 pub struct ApiArgs {
     /// Admission plugins to enable in addition to the default, which is every plugin except NodeRestriction.
-    /// --authorization-mode=Node also enables NodeRestriction. In `apiserver`, ServiceAccount has no effect by default until a
-    /// controller has created service accounts
+    /// --authorization-mode=Node also enables NodeRestriction. In `apiserver`, the plugin ServiceAccount has no effect
+    /// until a controller has created service accounts, unless you name the plugin here
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable
@@ -160,18 +161,18 @@ pub struct ApiArgs {
     /// Maximum number of concurrent write requests; 0 is unlimited
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub max_mutating_requests_inflight: usize,
-    /// How long a request waits in the queue before it is rejected with 429
+    /// How long a request waits in the queue before the server rejects it with 429
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = values::duration)]
     pub max_request_wait: Duration,
     /// Maximum number of open watches; 0 is unlimited
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub max_watches: usize,
-    /// Maximum memory for clients (bodies, decoded objects, responses, unread watch events), such as 256Mi: beyond it,
-    /// requests get 429, and the slowest watches end. 0 is unlimited [default: a quarter of the machine's or the control
-    /// group's memory]
+    /// Maximum memory for clients (bodies, decoded objects, responses, unread watch events), such as 256Mi. Beyond this
+    /// maximum, the server rejects requests with 429 and ends the slowest watches. 0 is unlimited [default: a quarter of
+    /// the memory of the machine, or of the control group if that is less]
     #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
     pub memory_limit: Option<u64>,
-    /// Timeout of a request, other than a watch
+    /// Timeout of a request that is not a watch
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub request_timeout: Duration,
     /// Minimum duration of a watch that requests no timeout, in seconds

@@ -11,8 +11,9 @@ use super::values;
 
 /// Footer of `volumes audit --help`: prompts, and exit codes.
 const AUDIT_HELP: &str = "\
-Changes nothing unless you request it. On a terminal, the command asks for each volume that is not in the API: create a \
-PersistentVolume for it, delete it in the driver, or skip it. Immediately before each change, it checks the driver and the API again.
+On a terminal, the command asks what to do with each volume that is not in the API: create a PersistentVolume for it, delete it in \
+the driver, or skip it. The command changes only the volumes that you choose there, or with --adopt and --delete. Immediately before \
+each change, it checks the driver and the API again.
 
 Exit codes: 0 no differences; 1 differences found; 2 the command failed.";
 

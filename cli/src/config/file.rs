@@ -101,7 +101,7 @@ fn flags_of<'a>(command: &'a Command, subcommand: &str) -> impl Iterator<Item = 
 }
 
 fn texts(value: Value, many: bool) -> Result<Vec<String>, &'static str> {
-    let want = if many { "a text or a list of texts" } else { "a text, a number, or true or false" };
+    let want = if many { "a string or a list of strings" } else { "a string, a number, true or false" };
     match value {
         // A key without a value would silently leave the default in place, such as no authentication.
         Value::Null => Err(want),
@@ -188,10 +188,10 @@ mod tests {
             ("data_dir: /x\n", "did you mean `data-dir`?"),
             ("tls-cert: x\n", "did you mean `tls-cert-file`?"),
             ("config: other.yaml\n", "cannot name another"),
-            ("listen: [a, b]\n", "`listen` must be a text"),
-            ("token-auth-file:\n", "`token-auth-file` must be a text"),
-            ("authorization-mode: ~\n", "`authorization-mode` must be a text or a list"),
-            ("controllers: [1]\n", "`controllers` must be a text or a list of texts"),
+            ("listen: [a, b]\n", "`listen` must be a string"),
+            ("token-auth-file:\n", "`token-auth-file` must be a string"),
+            ("authorization-mode: ~\n", "`authorization-mode` must be a string or a list"),
+            ("controllers: [1]\n", "`controllers` must be a string or a list of strings"),
             ("- a\n", "must be a map"),
             ("listen: 'x\n", "not valid YAML"),
             ("listen: a\nlisten: b\n", "not valid YAML"),

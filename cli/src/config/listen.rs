@@ -80,14 +80,14 @@ pub(super) enum ListenConfigError {
     ClientCaWithoutTls,
     /// Containers could act as the administrator.
     #[error(
-        "--insecure-loopback is not possible with --node: containers and probes of pods would have full access. Without it, the \
-         server writes the administrator's kubeconfig to its data directory"
+        "--insecure-loopback is not possible with --node: containers and probes of pods would have full access. Omit \
+         --insecure-loopback: the server then writes the administrator's kubeconfig to its data directory"
     )]
     InsecureNode,
     /// No flag identifies the administrator.
     #[error(
-        "with {reason}, clients on loopback need credentials, and with --tls-cert-file the server creates none: set --token-auth-file \
-         or --client-ca-file, or leave out --tls-cert-file, so that the server writes a kubeconfig to its data directory"
+        "with {reason}, clients on loopback need credentials, but with --tls-cert-file the server creates none. Set --token-auth-file \
+         or --client-ca-file, or omit --tls-cert-file: the server then writes a kubeconfig to its data directory"
     )]
     NoUsers {
         /// The flags that require credentials.
@@ -96,8 +96,8 @@ pub(super) enum ListenConfigError {
     /// The address is reachable from other machines.
     #[error(
         "--listen {address} can be reached from other machines, so it needs authentication: set --token-auth-file, \
-         --client-ca-file, --oidc-issuer-url or --authentication-token-webhook-config-file; or listen on an address of \
-         this machine alone, such as 127.0.0.1:{}", address.port()
+         --client-ca-file, --oidc-issuer-url or --authentication-token-webhook-config-file; or listen on a \
+         loopback address, such as 127.0.0.1:{}", address.port()
     )]
     Open {
         /// The address.

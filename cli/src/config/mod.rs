@@ -362,7 +362,7 @@ fn audit(mut args: Box<AuditArgs>, caller: Caller) -> Result<Config, ConfigError
         return Err(wrong("--csi-timeout must be more than 0s: every call would time out immediately"));
     }
     if let Some(twice) = args.adopt.iter().find(|handle| args.delete.contains(handle)) {
-        return Err(wrong(&format!("--adopt and --delete both name {twice}: one of them")));
+        return Err(wrong(&format!("--adopt and --delete both name {twice}: use one of them")));
     }
     let (mut names, known) = (std::collections::BTreeSet::new(), &args.csi_endpoint);
     if let Some(twice) = known.iter().find(|endpoint| !names.insert(&endpoint.name)) {
@@ -381,8 +381,8 @@ fn save(args: SaveArgs, caller: Caller) -> Result<SnapshotTask, ConfigError> {
     if args.server.is_none() && args.master.is_none() && args.kubeconfig.is_none() && caller == Caller::Itself
     {
         return Err(wrong(
-            "a snapshot of what? Give --server URL (such as http://127.0.0.1:8080) or --kubeconfig FILE for a server \
-             that runs, or --data-dir DIR for one that does not",
+            "the snapshot has no source: set --server URL (such as http://127.0.0.1:8080) or --kubeconfig FILE for a \
+             running server, or --data-dir DIR for a stopped one",
         ));
     }
     Ok(SnapshotTask::Fetch { file, from: remote(args, caller)? })

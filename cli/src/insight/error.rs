@@ -74,7 +74,7 @@ pub(super) enum InsightError {
     Kind(#[from] KindError),
     #[error("cannot {what}: {cause}")]
     Ask { what: String, cause: AskError },
-    #[error("cannot {what}: this server has no API group orlop.dev, which only orlop serves")]
+    #[error("cannot {what}: this server has no API group orlop.dev; only orlop servers have it")]
     Foreign { what: String },
     #[error(
         "cannot {what}: it was deleted at {time} (revision {revision}); restore it with `orlop undelete {named}`, or show its earlier states with `orlop history {named}`"
@@ -85,7 +85,7 @@ pub(super) enum InsightError {
     )]
     Gone { what: String, time: String, revision: String, named: String },
     #[error(
-        "cannot {what} as of {when}: that is no longer available; the oldest available revision is {oldest}"
+        "cannot {what} as of {when}: this state is no longer available; the oldest available revision is {oldest}"
     )]
     Forgotten { what: String, when: String, oldest: String },
     #[error("the store was empty at {when}: the first write is newer")]
@@ -121,7 +121,9 @@ pub(super) fn unreachable(place: &str, cause: &str) -> String {
             "the certificate of {place} is not trusted ({cause}): name its authority with --certificate-authority FILE, or \
              use a kubeconfig of the server"
         ),
-        false => format!("{place} does not answer ({cause}): is it running? --server URL names another one"),
+        false => format!(
+            "{place} does not answer ({cause}): check that it runs, or name another server with --server URL"
+        ),
     }
 }
 

@@ -113,7 +113,7 @@ pub(super) async fn diff(
     if let Some(to) = to {
         path = format!("{path}&to={}", session.revision(to).await?);
     }
-    let document = session.insight(&path, format!("compare {} with what it was", object.shown())).await?;
+    let document = session.insight(&path, format!("show the differences of {}", object.shown())).await?;
     let text = match output {
         TextOrJson::Text => render::diff(&document, &object.shown(), look),
         TextOrJson::Json => render::json(&document),

@@ -23,7 +23,7 @@ pub(super) async fn run(
         path = format!("{path}?from={}", session.revision(from).await?);
     }
     let opened = session.open(&path).await;
-    let response = opened.map_err(|cause| session.explained("record the past".to_owned(), cause))?;
+    let response = opened.map_err(|cause| session.explained("save the history".to_owned(), cause))?;
     let mut body = response.into_body();
     let mut kept = Destination::open(file)?;
     let mut lines = Lines::default();
@@ -139,7 +139,7 @@ impl Lines {
             return Err(RecordError::Unfinished);
         }
         if self.count == 0 {
-            return Err(RecordError::BrokenOff("it sent nothing".to_owned()));
+            return Err(RecordError::BrokenOff("the response is empty".to_owned()));
         }
         let span = match (self.oldest, self.newest) {
             (Some(oldest), Some(newest)) => format!(", revisions {oldest} to {newest},"),
@@ -184,7 +184,7 @@ mod tests {
         for (case, parts, wanted) in [
             ("in one", vec![head.clone() + &line], Ok(saved)),
             ("in pieces", vec![head[..9].into(), head[9..].into(), added.into(), "\n".into()], Ok(saved)),
-            ("nothing", vec![], Err("it sent nothing")),
+            ("nothing", vec![], Err("the response is empty")),
             ("half a line", vec![head.clone(), added.into()], Err("within a line")),
             ("not JSON", vec![head.clone(), "{\n".into()], Err("line 2 is not JSON")),
             ("another format", vec![line.clone()], Err("sends the format")),

@@ -33,7 +33,7 @@ impl Session {
         let mut session = Session { client, namespace, kinds: Vec::new(), has_insight: false };
         for path in ["/api", "/apis"] {
             let discovery =
-                session.get(path, AGGREGATED).await.map_err(failed("find out which kinds there are"))?;
+                session.get(path, AGGREGATED).await.map_err(failed("list the kinds of the server"))?;
             session.kinds.extend(kinds::read(&discovery));
             session.has_insight |= kinds::has_insight(&discovery);
         }

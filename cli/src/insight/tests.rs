@@ -212,7 +212,10 @@ async fn deleted_object_is_reported_with_its_revision() {
     let claim = Named { kind: "pvc".to_owned(), name: "c".to_owned() };
     let mut session = Session::begin(gone.client(), Some("ns")).await.unwrap();
     for (knows, wanted) in [
-        (false, "cannot explain pvc ns/c: this server has no API group orlop.dev, which only orlop serves"),
+        (
+            false,
+            "cannot explain pvc ns/c: this server has no API group orlop.dev; only orlop servers have it",
+        ),
         (
             true,
             "cannot explain pvc ns/c: it was deleted at 2026-01-31T12:00:00Z (revision 7); restore it with \
@@ -270,6 +273,6 @@ async fn past_object_is_read_as_a_list() {
     let refusal = (410, json!({"message": "too old resource version"}));
     assert_eq!(
         run(refusal, ObjectOutput::Json).await.unwrap_err(),
-        "cannot get pv a as of revision 7: that is no longer available; the oldest available revision is 64"
+        "cannot get pv a as of revision 7: this state is no longer available; the oldest available revision is 64"
     );
 }

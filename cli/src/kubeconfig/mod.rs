@@ -165,7 +165,7 @@ fn warn_if_short(certificate: &str, asked: Duration) {
     let wanted = Timestamp::now().checked_add(asked - SignedDuration::from_mins(10));
     if wanted.is_ok_and(|wanted| facts.not_after < wanted) {
         eprintln!(
-            "warning: the server has shortened the lifetime: the certificate ends at {}",
+            "warning: the server has shortened the lifetime of the certificate, which now ends at {}",
             facts.not_after
         );
     }

@@ -42,9 +42,9 @@ fn restore(args: &RestoreArgs) -> Result<String, Box<dyn Error>> {
     let restored =
         archive::restore(file, data_dir, *bump_revision, &OMITTED_FROM_SNAPSHOTS, &Options::default())?;
     Ok(format!(
-        "restored {}, as a new store in {}: its resourceVersion is {}, and everything older is Expired\n\
-         snapshots contain no signing keys: the server creates a new key, and existing service account tokens become invalid, \
-         unless you copy {} from the old data directory\n",
+        "restored {}, as a new store in {}: its resourceVersion is {}, and all older resourceVersions are Expired\n\
+         snapshots contain no signing keys: to keep existing service account tokens valid, copy {} from the old data directory; \
+         otherwise, the server creates a new key\n",
         describe(&restored.from),
         data_dir.display(),
         restored.revision,

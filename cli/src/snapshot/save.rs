@@ -72,7 +72,9 @@ fn store(file: &Path, parts: &std::sync::mpsc::Receiver<Part>) -> Result<Header,
             match part {
                 Ok(Some(bytes)) => out.write_all(&bytes)?,
                 Ok(None) => {}
-                Err(why) => return Err(io::Error::other(format!("the server broke off: {why}"))),
+                Err(why) => {
+                    return Err(io::Error::other(format!("the response of the server ended early: {why}")));
+                }
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ pub(super) enum CommandError {
     #[error(transparent)]
     Token(#[from] TokenError),
     #[error(
-        "--groups needs a token with which clients authenticate: add authentication to --usages, or set --groups ''"
+        "--groups requires a token that authenticates clients: add authentication to --usages, or set --groups ''"
     )]
     GroupsWithoutAuthentication,
     #[error("--ttl ends after the year 9999: use 0 for a token that never expires")]
@@ -25,7 +25,7 @@ pub(super) enum CommandError {
     #[error("there is no bootstrap token {0}: `orlop token list` shows the IDs")]
     Missing(String),
     #[error(
-        "the server's certificate authority is unknown, so there is no join command: the ConfigMap kube-public/cluster-info is \
+        "cannot create the join command: the server's certificate authority is unknown. The ConfigMap kube-public/cluster-info is \
          missing, and neither --certificate-authority nor the kubeconfig names a file with the authority"
     )]
     NoAuthority,

@@ -66,7 +66,7 @@ pub(crate) enum AuditError {
     NotUnknown { handle: String, why: String },
     #[error("cannot create the PersistentVolume {name}: {}", message_of(cause))]
     Create { name: String, cause: kube::Error },
-    #[error("--adopt and --delete require confirmation on a terminal: use --yes without one")]
+    #[error("--adopt and --delete require confirmation on a terminal; without a terminal, use --yes")]
     NobodyToAsk,
 }
 

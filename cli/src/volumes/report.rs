@@ -34,7 +34,7 @@ fn shown(row: &Row) -> Value {
 pub(super) fn words(what: What) -> &'static str {
     match what {
         What::Known => "known",
-        What::BeingMade => "being made",
+        What::BeingMade => "being created",
         What::Missing => "missing in the driver",
         What::Unknown => "unknown to the API",
     }

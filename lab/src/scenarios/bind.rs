@@ -32,7 +32,7 @@ pub(super) fn scenario() -> Scenario {
                     it["status"]["phase"] == "Available" && it["spec"]["claimRef"].is_null()
                 }))
                 .look("orlop why pvc/bind-claim"),
-            step("An administrator creates a volume of 5Gi. It is larger than requested, but the smallest that fits: the claim is bound to all of it.")
+            step("An administrator creates a volume of 5Gi. It is larger than requested, but it is the smallest volume that fits: the claim is bound to the whole volume.")
                 .create(VOLUMES, volume("bind-large", "5Gi"))
                 .until(see(claim_path.clone(), "the claim is Bound to the large volume and has 5Gi", |it| {
                     bound(it)
@@ -50,7 +50,7 @@ pub(super) fn scenario() -> Scenario {
                     it["status"]["phase"] == "Released" && it["spec"]["claimRef"]["name"] == "bind-claim"
                 }))
                 .look("orlop why pv/bind-large"),
-            step("An administrator removes the reference to the old claim, which gives the data to the next claim: the volume is Available again.")
+            step("An administrator removes the reference to the old claim. The volume is Available again, and the next claim receives the data.")
                 .patch(of("bind-large"), json!({"spec": {"claimRef": null}}))
                 .until(see(of("bind-large"), "the large volume is Available", |it| {
                     it["status"]["phase"] == "Available"

@@ -11,12 +11,12 @@ pub(super) fn scenario() -> Scenario {
         name: "first-consumer",
         about: "a claim waits for its first pod, and its volume is created for the node of that pod",
         steps: vec![
-            step("A claim of a class with WaitForFirstConsumer is Pending. This is not an error: the volume is created where the first pod of the claim runs.")
+            step("A claim of a class with WaitForFirstConsumer is Pending. This is not an error: the driver creates the volume where the first pod that uses the claim runs.")
                 .create(CLAIMS, claim("consumer-claim", "lab-first-consumer", "1Gi"))
                 .until(event("consumer-claim", "WaitForFirstConsumer", "an event reports what it waits for"))
                 .until(see(claim_path.clone(), "the claim is Pending", |it| it["status"]["phase"] == "Pending"))
                 .look("orlop why pvc/consumer-claim"),
-            step("A pod uses the claim: the scheduler selects a node and writes its name to the claim, the driver creates the volume there, and only then is the pod assigned to the node.")
+            step("A pod uses the claim. The scheduler selects a node and writes its name to the claim, and the driver creates the volume for that node. Only then does the scheduler assign the pod to the node.")
                 .create(PODS, pod("consumer-pod", "consumer-claim", None))
                 .until(see(claim_path.clone(), "the claim has the annotation with the selected node", |it| {
                     it["metadata"]["annotations"]["volume.kubernetes.io/selected-node"].is_string()

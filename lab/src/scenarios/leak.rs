@@ -18,13 +18,13 @@ pub(super) fn scenario() -> Scenario {
         name: "leak",
         about: "a driver creates a volume and its answer is lost; no volume is created twice or leaked",
         steps: vec![
-            step("The driver is configured to execute the next CreateVolume and to lose its answer.")
+            step("The scenario configures the driver to execute the next CreateVolume and to lose the answer.")
                 .patch(LAB, loses("CreateVolume"))
-                .until(see(LAB, "the driver has the new script", heard))
+                .until(see(LAB, "the driver has read the new faults", heard))
                 .look("kubectl get configmap lab -o yaml"),
             step("A claim requests a volume. The provisioner first records the request on the claim, so that any later controller knows that a volume may exist.")
                 .create(CLAIMS, claim("leak-claim", "lab", "1Gi"))
-                .until(see(claim_path.clone(), "the claim has the note", |it| {
+                .until(see(claim_path.clone(), "the claim has the annotation of the provisioner", |it| {
                     it["metadata"]["annotations"]["csi.orlop.dev/create-request"].is_string()
                 }))
                 .until(audit("the audit finds no unknown volume: it is being created"))
@@ -33,9 +33,9 @@ pub(super) fn scenario() -> Scenario {
                 .until(see(claim_path.clone(), "the claim is Bound", bound).keeping("volume", "/spec/volumeName"))
                 .until(audit("the driver has exactly the volumes that the API knows"))
                 .look("kubectl get pv,pvc"),
-            step("The driver now loses its answer to DeleteVolume too. A user deletes the claim, and the volume object is removed only after the driver confirms that the storage is deleted.")
+            step("The driver now loses its answer to DeleteVolume too. A user deletes the claim. The server removes the volume object only after the driver confirms that the storage is deleted.")
                 .patch(LAB, loses("DeleteVolume"))
-                .until(see(LAB, "the driver has the new script", heard))
+                .until(see(LAB, "the driver has read the new faults", heard))
                 .delete(claim_path.clone())
                 .until(gone(claim_path, "the claim is gone"))
                 .until(gone(format!("{VOLUMES}/{{volume}}"), "the volume is gone"))

@@ -27,7 +27,7 @@ pub(super) fn scenario() -> Scenario {
                     it["metadata"]["finalizers"].to_string().contains("kubernetes.io/pv-protection")
                 }))
                 .look("kubectl get pv lost-volume -o yaml"),
-            step("A user deletes the volume while a claim is bound to it. Its finalizer prevents the removal, so it is Terminating and still serves the claim.")
+            step("A user deletes the volume while a claim is bound to it. The finalizer of the volume prevents the removal, so the volume is Terminating and still serves the claim.")
                 .delete(volume_path.clone())
                 .until(see(volume_path.clone(), "the volume is Terminating and Bound", |it| {
                     it["metadata"]["deletionTimestamp"].is_string() && it["status"]["phase"] == "Bound"
@@ -40,7 +40,7 @@ pub(super) fn scenario() -> Scenario {
                     it["status"]["phase"] == "Lost" && it["spec"]["volumeName"] == "lost-volume"
                 }))
                 .look("orlop why pvc/lost-claim"),
-            step("An administrator creates a volume with the same name. The claim still refers to that name, so the volume is reserved for it, and both are Bound.")
+            step("An administrator creates a volume with the same name. The claim still refers to that name, so the binder reserves the volume for the claim, and both are Bound.")
                 .create(VOLUMES, volume())
                 .until(see(claim_path, "the claim is Bound", bound))
                 .until(see(volume_path, "the volume is Bound to it", |it| {

@@ -25,14 +25,14 @@ pub(super) fn scenario() -> Scenario {
                         .keeping("volume", "/spec/volumeName"),
                 )
                 .look("kubectl get pvc multi-claim"),
-            step("A pod on virtual-1 uses it: the volume is attached there, and the pod runs.")
+            step("A pod on virtual-1 uses the claim: the volume is attached to virtual-1, and the pod runs.")
                 .create(PODS, pod("multi-first", "multi-claim", Some("virtual-1")))
                 .until(see(first.clone(), "the first pod runs", runs))
                 .until(see(attachments.clone(), "the volume is attached to virtual-1", |list| {
                     on(list, "virtual-1")
                 }))
                 .look("kubectl get volumeattachment"),
-            step("A pod on virtual-2 uses the same claim. Two machines that write to one disk destroy its data, so this pod waits, and an event names the pod that uses the volume.")
+            step("A pod on virtual-2 uses the same claim. Two machines that write to one disk destroy its data, so this pod waits. An event names the pod that uses the volume.")
                 .create(PODS, pod("multi-second", "multi-claim", Some("virtual-2")))
                 .until(event("multi-second", "FailedAttachVolume", "an event of the second pod names the current user of the volume"))
                 .until(see(attachments.clone(), "the volume is still attached to virtual-1 alone", |list| {
@@ -40,7 +40,7 @@ pub(super) fn scenario() -> Scenario {
                 }))
                 .look("orlop why pod/multi-second")
                 .look("kubectl get events --field-selector involvedObject.name=multi-second"),
-            step("A user deletes the first pod: its node unmounts the volume, and the volume is detached there and then attached to virtual-2.")
+            step("A user deletes the first pod: virtual-1 unmounts the volume. The volume is then detached from virtual-1 and attached to virtual-2.")
                 .delete(first.clone())
                 .until(gone(first, "the first pod is gone"))
                 .until(see(second, "the second pod runs", runs))

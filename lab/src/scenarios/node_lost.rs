@@ -34,23 +34,23 @@ pub(super) fn scenario() -> Scenario {
                     it["status"]["volumesInUse"].as_array().is_some_and(|all| !all.is_empty())
                 }))
                 .look("kubectl get pod,volumeattachment"),
-            step("Virtual-3 stops reporting. The cluster cannot know whether the machine is off or only disconnected; after the grace period, the node is considered lost.")
+            step("Virtual-3 stops reporting. The cluster cannot know whether the machine is off or only disconnected; after the grace period, orlop considers the node lost.")
                 .patch(LAB, json!({"data": {"silent": "virtual-3"}}))
                 .until(see(LAB, "the node no longer reports", heard))
                 .until(see(node.clone(), "the condition Ready of the node is Unknown", |it| {
                     condition(it, "Ready") == "Unknown" && has_taint(it, "node.kubernetes.io/unreachable")
                 }))
                 .look("orlop why node/virtual-3"),
-            step("After its toleration time the pod is deleted. Only the node can confirm that it has ended, so it stays Terminating.")
+            step("After the pod's toleration time, a controller deletes the pod. Only the node can confirm that the pod has ended, so the pod stays Terminating.")
                 .until(see(first.clone(), "the pod is Terminating", |it| {
                     it["metadata"]["deletionTimestamp"].is_string()
                 }))
                 .look("orlop why pod/node-lost-first"),
-            step("Another pod, on virtual-2, needs the volume and has to wait: virtual-3 may still be writing to it.")
+            step("Another pod, on virtual-2, needs the volume and has to wait: virtual-3 may still be writing to the volume.")
                 .create(PODS, pod("node-lost-second", "node-lost-claim", Some("virtual-2")))
                 .until(event("node-lost-second", "FailedAttachVolume", "an event names the current user of the volume"))
                 .look("orlop why pod/node-lost-second"),
-            step("An administrator verifies that the machine is off and adds the taint out-of-service: the old pod is removed, the volume is detached from the node, and the new pod runs.")
+            step("An administrator verifies that the machine is off and adds the taint out-of-service to the node. The old pod is removed, the volume is detached from virtual-3, and the new pod runs.")
                 .patch(
                     node.clone(),
                     json!({"spec": {"taints": [{"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}]}}),
@@ -59,7 +59,7 @@ pub(super) fn scenario() -> Scenario {
                 .until(see(second.clone(), "the new pod runs", runs))
                 .until(see(attachments, "the volume is attached to virtual-2 alone", on_second))
                 .look("kubectl get pod,volumeattachment"),
-            step("The machine is repaired and reports again, and the administrator removes the taint: the node is Ready, and the volume stays where it is.")
+            step("The machine is repaired and reports again, and the administrator removes the taint. The node is Ready, and the volume stays attached to virtual-2.")
                 .patch(LAB, json!({"data": {"silent": ""}}))
                 .until(see(LAB, "the node reports", heard))
                 .patch(node.clone(), json!({"spec": {"taints": null}}))

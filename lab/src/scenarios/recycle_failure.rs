@@ -27,11 +27,11 @@ pub(super) fn scenario() -> Scenario {
                     it["status"]["phase"] == "Available"
                 }))
                 .look("kubectl get pv recycle-volume"),
-            step("A claim is bound to it, because the binder compares API fields and never contacts the server.")
+            step("A claim is bound to the volume, because the binder compares API fields and never contacts the server.")
                 .create(CLAIMS, claim("recycle-claim", "lab-recycle", "5Gi"))
                 .until(see(claim_path.clone(), "the claim is Bound", bound))
                 .look("kubectl get pv,pvc"),
-            step("A user deletes the claim. The reclaim policy is Recycle, so a controller creates a pod that deletes the volume's files; the pod fails, and the volume is Failed.")
+            step("A user deletes the claim. The reclaim policy is Recycle, so a controller creates a pod to delete the volume's files. The pod fails, and the volume is Failed.")
                 .delete(claim_path.clone())
                 .until(gone(claim_path.clone(), "the claim is gone"))
                 .until(see(volume_path.clone(), "the volume is Failed and reports why", |it| {
@@ -51,7 +51,7 @@ pub(super) fn scenario() -> Scenario {
                     "the recycler pod is gone",
                 ))
                 .look("kubectl get pv,pod"),
-            step("The next claim is bound to it.")
+            step("The next claim is bound to the volume.")
                 .create(CLAIMS, claim("recycle-claim", "lab-recycle", "5Gi"))
                 .until(see(claim_path, "the new claim is Bound", bound))
                 .until(see(volume_path, "the volume is Bound", |it| it["status"]["phase"] == "Bound"))

@@ -20,7 +20,7 @@ pub(super) fn scenario() -> Scenario {
                 .create(CLAIMS, claim("resize-claim", "lab", "1Gi"))
                 .until(see(claim_path.clone(), "the claim is Bound", bound).keeping("volume", "/spec/volumeName"))
                 .look("kubectl get pvc resize-claim"),
-            step("A user increases the claim's request to 2Gi, which its class allows: the driver expands the volume, the volume object reports 2Gi, and then the claim's status does.")
+            step("A user increases the claim's request to 2Gi. The class allows expansion, so the driver expands the volume. The volume object reports 2Gi first, and then the claim's status.")
                 .patch(claim_path.clone(), asks("2Gi"))
                 .until(see(format!("{VOLUMES}/{{volume}}"), "the volume has 2Gi", |it| {
                     it["spec"]["capacity"]["storage"] == "2Gi"
@@ -30,7 +30,7 @@ pub(super) fn scenario() -> Scenario {
                         && it["status"]["conditions"].as_array().is_none_or(Vec::is_empty)
                 }))
                 .look("orlop history pvc/resize-claim --limit 6"),
-            step("A user lowers the request to 1Gi, which would cut off data: the server rejects the change.")
+            step("A user lowers the request to 1Gi. A smaller volume would cut off data, so the server rejects the change.")
                 .patch(claim_path.clone(), asks("1Gi"))
                 .refused(422)
                 .until(see(claim_path, "the claim requests 2Gi and has 2Gi", |it| {

@@ -235,7 +235,7 @@ async function watches(signal, good) {
     if (waiting.size) return;
     good();
     objects.whole();
-    say('live', 'This server has no event stream: some kinds are polled every few seconds.');
+    say('live', 'This server has no event stream: the page polls some kinds every few seconds.');
   };
   const forever = async (id) => {
     for (;;) {

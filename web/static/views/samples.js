@@ -45,7 +45,7 @@ export const FORMS = {
       ['A disk of one node', { source: 'local', server: 'node-1', path: '/mnt/disk-1', class: 'local' }]],
   },
   persistentvolumeclaims: {
-    is: 'A request for storage of a size, class and access mode. The binder finds a volume or has one provisioned.',
+    is: 'A request for storage of a size, class and access mode. The binder selects an existing volume, or a provisioner creates one.',
     fields: [
       field('name', 'Name', 'claim-1'), field('namespace', 'Namespace', 'default', { from: 'namespaces' }), field('size', 'Size', '1Gi'), select('mode', 'Access', MODES),
       field('class', 'Class (empty: the default class)', '', { from: 'storageclasses', optional: true }), field('volume', 'Volume name', '', { from: 'persistentvolumes', optional: true }),
@@ -57,7 +57,7 @@ export const FORMS = {
     samples: [['Any volume of a class', { class: 'manual' }], ['Shared by several nodes', { mode: 'ReadWriteMany', class: 'manual' }], ['A specific volume', { volume: 'volume-1', class: 'manual' }]],
   },
   pods: {
-    is: 'A pod that uses a claim. The volume is attached and mounted on its node, and its containers can use it.',
+    is: 'A pod that uses a claim. The volume of the claim is attached to the node of the pod, and mounted into its containers.',
     fields: [
       field('name', 'Name', 'pod-1'), field('namespace', 'Namespace', 'default', { from: 'namespaces' }), field('image', 'Image', 'busybox'),
       field('claim', 'Claim', 'claim-1', { from: 'persistentvolumeclaims' }), field('path', 'Mounted at', '/data'), field('node', 'Node', '', { from: 'nodes', optional: true }),

@@ -23,7 +23,7 @@ export function View() {
     time.seek(revision);
   };
   return html`<div class="time-view">
-    <div class="title"><h1 tabindex="-1">Time</h1><p class="soft">Drag the timeline, or choose a revision: the whole page shows the state at that time. <kbd>◂</kbd> <kbd>▸</kbd> move from change to change.</p></div>
+    <div class="title"><h1 tabindex="-1">Time</h1><p class="soft">Drag the timeline, or choose a revision: the whole page shows the state at that time. <kbd>◂</kbd> and <kbd>▸</kbd> show the previous and the next change.</p></div>
     <div class="around"><table><caption>${time.mode === 'live' ? 'Latest changes' : 'Changes around this time'}</caption>
     <thead><tr><th scope="col">When</th><th scope="col">Revision</th><th scope="col">Change</th><th scope="col">Object</th></tr></thead>
     <tbody>${rows.map((mark) => {

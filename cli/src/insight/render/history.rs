@@ -76,7 +76,7 @@ fn one_write(page: &mut Page, write: &Value) {
     let mut write = write.clone();
     let beats = without_heartbeats(&mut write);
     let is_beat = beats && items(&write, "changes").is_empty();
-    let beat = if is_beat { ": it is still there" } else { "" };
+    let beat = if is_beat { ": heartbeat" } else { "" };
     page.wrapped(0, 4, &[&pieces[..], &[(Paint::Quiet, beat)]].concat());
     changes(page, 4, &write);
 }
@@ -104,7 +104,7 @@ pub(crate) fn diff(document: &Value, object: &str, look: Style) -> String {
         Value::Object(_) => {
             let time = short(text(side, "time"));
             let time = if time.is_empty() { time } else { format!(" ({time})") };
-            let absent = if side["exists"] == false { " (when it was not there)" } else { "" };
+            let absent = if side["exists"] == false { " (the object did not exist)" } else { "" };
             format!("{}{time}{absent}", count(&side["revision"]))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => count(side),

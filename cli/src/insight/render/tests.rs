@@ -176,7 +176,7 @@ fn diff_shows_changed_fields() {
 "#;
     assert_eq!(diff(&document, "pvc default/data", look()), wanted);
     let same = diff(&json!({"from": {"revision": "5", "exists": false}, "changes": []}), "pv a", look());
-    assert_eq!(same, "pv a from 5 (when it was not there) to now\n  no differences\n");
+    assert_eq!(same, "pv a from 5 (the object did not exist) to now\n  no differences\n");
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn history_names_the_writers() {
 6 2026-01-31T11:00:00Z deletion requested by kubectl (Apply)
     + metadata.deletionTimestamp: "x"
 5 2026-01-31T11:00:00Z created
-4 2026-01-31T11:00:00Z changed: it is still there
+4 2026-01-31T11:00:00Z changed: heartbeat
 3 2026-01-31T11:00:00Z changed
     + status.phase: "x"
 

@@ -108,7 +108,7 @@ function pending(object, w, now) {
   const which = name ? `of class ${name}` : 'without a class';
   if (name && !kind && !free) return problem('NoSuchClass', 'attention', `The class ${name} does not exist, and no available volume belongs to it.`);
   if (!free) return problem('NoVolume', 'attention', `No volume ${which} is available, and no provisioner can create one.`);
-  return problem('NoVolumeFits', 'attention', `${free === 1 ? '1 volume' : `${free} volumes`} ${which} ${free === 1 ? 'is' : 'are'} available; none fits.`);
+  return problem('NoVolumeFits', 'attention', `${free === 1 ? '1 volume' : `${free} volumes`} ${which} ${free === 1 ? 'is available, but does not fit' : 'are available, but none of them fits'}.`);
 }
 
 function volume(object, w) {
@@ -181,17 +181,17 @@ function node(object, w) {
 function held(object, finalizer, w) {
   if (finalizer === 'kubernetes.io/pvc-protection') {
     const pods = users(w, object);
-    return pods.length ? `pod ${some(pods.map(named))} uses it` : 'its finalizer kubernetes.io/pvc-protection has not been removed yet, although no pod uses it any more';
+    return pods.length ? `pod ${some(pods.map(named))} uses the claim` : 'no pod uses the claim any more, but its finalizer kubernetes.io/pvc-protection has not been removed yet';
   }
   if (finalizer === 'kubernetes.io/pv-protection') {
     const ref = object.spec?.claimRef;
-    return ref && w.claims.has(`${ref.namespace}/${ref.name}`) ? `the claim ${ref.namespace}/${ref.name} is bound to it` : 'its finalizer kubernetes.io/pv-protection has not been removed yet, although no claim is bound to it any more';
+    return ref && w.claims.has(`${ref.namespace}/${ref.name}`) ? `the claim ${ref.namespace}/${ref.name} is bound to the volume` : 'no claim is bound to the volume any more, but its finalizer kubernetes.io/pv-protection has not been removed yet';
   }
   if (finalizer.startsWith('external-attacher/')) {
     const at = (w.attached.get(object.metadata.name) || []).map((a) => a.spec.nodeName);
-    return at.length ? `it is attached to ${some(at)}` : `${finalizer} has not been removed by its driver`;
+    return at.length ? `the volume is attached to ${some(at)}` : `the driver has not removed the finalizer ${finalizer}`;
   }
-  return `${finalizer} has not been removed by its controller`;
+  return `no controller has removed the finalizer ${finalizer}`;
 }
 
 function terminating(object, w, now) {
@@ -213,7 +213,7 @@ export const CODES = [
   ['MultiAttach', 'Volumes needed on two nodes'], ['AttachFailed', 'Attach or detach failed'], ['NodeGone', 'Attachments of deleted nodes'],
   ['Terminating', 'Stuck deletions'], ['NoSuchVolume', 'Claims that name a missing volume'], ['VolumeTaken', 'Claims that name the volume of another claim'],
   ['NoSuchClass', 'Claims with a missing class'], ['NoDriver', 'Claims with a missing driver'], ['ProvisioningFailed', 'Provisioning failed'],
-  ['NoVolumeFits', 'Claims that no volume fits'], ['NoVolume', 'Claims without a volume'], ['PodNotPlaced', 'Claims waiting for a pod to be scheduled'],
+  ['NoVolumeFits', 'Claims for which no volume fits'], ['NoVolume', 'Claims without a volume'], ['PodNotPlaced', 'Claims waiting for a pod to be scheduled'],
   ['NoClaim', 'Pods with a missing claim'], ['NotPlaced', 'Unschedulable pods'], ['PodWaits', 'Pods that cannot start'], ['ResizeFailed', 'Resize failed'],
   ['Released', 'Released volumes'], ['Reclaiming', 'Volumes being reclaimed'], ['DetachWaiting', 'Volumes waiting to be unmounted'],
   ['Attaching', 'Attaching'], ['Provisioning', 'Provisioning'], ['NoConsumer', 'Claims waiting for a pod'],
