@@ -65,10 +65,9 @@ pub(crate) async fn recover<V: View>(
             }
             let records = writes.len();
             match store.commit(writes).await {
-                Ok(_) => tracing::info!(
-                    records,
-                    "rewrote records that were unreadable when the server started"
-                ),
+                Ok(_) => {
+                    tracing::info!(records, "rewrote records that were unreadable when the server started")
+                }
                 // A client replaced or deleted one of them at the same time.
                 Err(CommitError::Conflict { .. }) => {}
                 Err(error) => {

@@ -1,6 +1,6 @@
 //! The candidate volumes of a claim: for each rule the number of volumes that fail it first, and the nearest
 //! volumes with every rule's verdict and a fix. All volumes are judged by their facts, the nearest by the
-//! predicates of `pv/fit.rs`.
+//! predicates of `volume/src/fit.rs`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -82,7 +82,9 @@ fn user_of(client: SocketAddr, own: SocketAddr) -> Option<u32> {
     static LOGGED: Once = Once::new();
     client_user(client, own).unwrap_or_else(|error| {
         LOGGED.call_once(|| {
-            tracing::warn!("cannot determine the user of a loopback connection: {error}; further failures are not logged");
+            tracing::warn!(
+                "cannot determine the user of a loopback connection: {error}; further failures are not logged"
+            );
         });
         None
     })

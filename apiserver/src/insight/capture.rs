@@ -4,7 +4,7 @@
 use axum::response::Response;
 use http::{HeaderValue, header};
 
-use super::past::{moment_of, places};
+use super::past::{key_resolver, moment_of};
 use super::rights::Rights;
 use super::stream::{Bounds, End, answer, check_end, now_ms, start};
 use crate::encode::LongBody;
@@ -35,7 +35,7 @@ pub(super) async fn capture(
     let begun = loop {
         let at = asked.unwrap_or_else(|| server.store.oldest());
         let bounds = Bounds { state: true, at, end: End::At(until), managed_fields };
-        match start(rights, connection.clone(), places(rights, query).await?, bounds).await {
+        match start(rights, connection.clone(), key_resolver(rights, query).await?, bounds).await {
             Err(error) if error.code == 410 && asked.is_none() && tries < TRIES => tries += 1,
             begun => break begun?,
         }

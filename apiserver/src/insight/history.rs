@@ -145,10 +145,10 @@ fn writer(old: Option<&Value>, new: &Value, list: &[Change]) -> Option<Map<Strin
     // By manager: an object may have thousands of entries, each with many fields.
     let mut before: HashMap<[&str; 4], Vec<&Value>> = HashMap::new();
     for entry in old.into_iter().flat_map(entries) {
-        before.entry(who(entry)).or_default().push(entry);
+        before.entry(author(entry)).or_default().push(entry);
     }
     let is_new = |entry: &&Value| {
-        before.get(&who(entry)).is_none_or(|same| !same.iter().take(SAME).any(|other| other == entry))
+        before.get(&author(entry)).is_none_or(|same| !same.iter().take(SAME).any(|other| other == entry))
     };
     let time = |entry: &&Value| entry["time"].as_str().unwrap_or_default().to_owned();
     let found = entries(new).filter(is_new).max_by_key(time);
@@ -164,7 +164,7 @@ const SAME: usize = 16;
 const STEPS: u64 = 1_000_000;
 
 /// Identifies the manager of an entry.
-fn who(entry: &Value) -> [&str; 4] {
+fn author(entry: &Value) -> [&str; 4] {
     ["manager", "operation", "subresource", "apiVersion"].map(|name| entry[name].as_str().unwrap_or_default())
 }
 

@@ -109,12 +109,12 @@ impl KeyResolver {
         next
     }
 
-    /// All places, in a fixed order.
+    /// All kinds, in a fixed order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &KindPrefix> {
         self.list.iter()
     }
 
-    /// The place at an index in that order.
+    /// The kind at an index in that order.
     pub(super) fn get(&self, at: usize) -> Option<&KindPrefix> {
         self.list.get(at)
     }

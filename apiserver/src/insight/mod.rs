@@ -4,7 +4,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `target` | the object that a path names |
-//! | `places` | the kind of the object at a store key |
+//! | `key_resolver` | the kind of the object at a store key |
 //! | `past` | revisions and times in requests; one object at a revision |
 //! | `diff` | two states of an object, field by field |
 //! | `history` | all writes of an object, with manager and changes |

@@ -115,7 +115,7 @@ const MOST_RESOURCES: usize = 1000;
 ///
 /// # Errors
 /// As [`find`], 400 for too many names, and 403 for a resource that the user may not list and watch.
-pub(super) async fn places(rights: &Rights<'_>, query: &Query) -> Result<KeyResolver, ApiError> {
+pub(super) async fn key_resolver(rights: &Rights<'_>, query: &Query) -> Result<KeyResolver, ApiError> {
     let server = rights.server;
     let texts = query.all("resource").flat_map(|list| list.split(',')).filter(|text| !text.is_empty());
     let texts: BTreeSet<&str> = texts.collect();

@@ -21,7 +21,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::key_resolver::{KeyResolver, Selection};
 use super::lines::{self, Type};
-use super::past::{expired, moment_of, places, read_error};
+use super::past::{expired, key_resolver, moment_of, read_error};
 use super::rights::{Rights, may_follow_now};
 use crate::encode::LongBody;
 use crate::limits::connection::Connection;
@@ -83,9 +83,9 @@ pub(super) async fn stream(
         ));
     }
     let server = rights.server;
-    let places = places(rights, query).await?;
+    let resolver = key_resolver(rights, query).await?;
     let begun = match bounds(server, query).await {
-        Ok(bounds) => start(rights, connection.clone(), places, bounds).await,
+        Ok(bounds) => start(rights, connection.clone(), resolver, bounds).await,
         Err(error) => Err(error),
     };
     let begun = match begun {
@@ -137,7 +137,7 @@ pub(super) fn check_end(start: Revision, until: Revision) -> Result<(), ApiError
 pub(super) async fn start(
     rights: &Rights<'_>,
     connection: Option<Connection>,
-    places: KeyResolver,
+    resolver: KeyResolver,
     bounds: Bounds,
 ) -> Result<Running, ApiError> {
     let server = rights.server;
@@ -150,7 +150,7 @@ pub(super) async fn start(
         } else {
             store.at(bounds.at, EVERYTHING).await.map_err(read_error)?
         };
-        for (number, place) in places.iter().enumerate() {
+        for (number, place) in resolver.iter().enumerate() {
             records.list.extend(picture.range(place.prefix, None).map(|record| (number, record.clone())));
         }
         records.old_state = server.limits.old_states.hold(connection.as_ref(), store.data());
@@ -158,7 +158,7 @@ pub(super) async fn start(
     } else if bounds.at < store.oldest() {
         return Err(expired(format_args!("what came after revision {}", bounds.at), store.oldest()));
     }
-    Ok(Running::new(rights, connection, places, bounds, StreamState::Opening { records }))
+    Ok(Running::new(rights, connection, resolver, bounds, StreamState::Opening { records }))
 }
 
 /// The response that sends the stream.
@@ -172,7 +172,7 @@ pub(super) fn answer(running: Running) -> Response {
 /// The records that a stream begins with.
 #[derive(Default)]
 struct InitialState {
-    /// With the indexes of their places.
+    /// With the indexes of their kinds.
     list: Vec<(usize, Arc<Record<Projection>>)>,
     /// The reserved memory of a state at an old revision.
     snapshot: Option<Snapshot<Projection>>,
@@ -202,7 +202,7 @@ pub(super) struct Running {
     server: Arc<Inner>,
     user: UserInfo,
     /// Taken and put back to update it when the served kinds change.
-    places: Option<KeyResolver>,
+    resolver: Option<KeyResolver>,
     bounds: Bounds,
     state: StreamState,
     /// Completes when the server shuts down.
@@ -220,7 +220,7 @@ impl Running {
     fn new(
         rights: &Rights<'_>,
         connection: Option<Connection>,
-        places: KeyResolver,
+        resolver: KeyResolver,
         bounds: Bounds,
         state: StreamState,
     ) -> Self {
@@ -228,7 +228,7 @@ impl Running {
         Running {
             server: server.clone(),
             user: rights.user.clone(),
-            places: Some(places),
+            resolver: Some(resolver),
             bounds,
             state,
             closing: Box::pin(server.closing.clone().cancelled_owned()),
@@ -315,10 +315,10 @@ impl Running {
     }
 
     fn initial(&mut self, out: &mut Vec<u8>, records: InitialState, mut next: usize) -> StreamState {
-        let Some(places) = &self.places else { return StreamState::Ended };
+        let Some(resolver) = &self.resolver else { return StreamState::Ended };
         while let Some((place, record)) = records.list.get(next) {
             next += 1;
-            if let Some(place) = places.get(*place) {
+            if let Some(place) = resolver.get(*place) {
                 let written = (record.mod_revision, record.time_ms);
                 lines::object(out, place, Type::Added, record, written, self.bounds.managed_fields);
             }
@@ -396,7 +396,8 @@ impl Running {
         match events {
             Ok(events) => {
                 let may_read = |kind: &KindRef| may_follow_now(&self.server, &self.user, &**kind);
-                self.places = self.places.take().map(|places| places.refreshed(&self.server.kinds, may_read));
+                self.resolver =
+                    self.resolver.take().map(|resolver| resolver.refreshed(&self.server.kinds, may_read));
                 StreamState::Sending { events, next: 0, then: Box::new(StreamState::Following { watcher }) }
             }
             Err(error) => ended(error),
@@ -404,7 +405,7 @@ impl Running {
     }
 
     fn event(&self, out: &mut Vec<u8>, event: &Event<Projection>) {
-        let place = self.places.as_ref().and_then(|places| places.of_key(event.key.as_str()));
+        let place = self.resolver.as_ref().and_then(|resolver| resolver.of_key(event.key.as_str()));
         if let (Some(place), Some((ty, record))) = (place, Type::of(event)) {
             let written = (event.revision, event.time_ms);
             lines::object(out, place, ty, record, written, self.bounds.managed_fields);

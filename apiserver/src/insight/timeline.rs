@@ -4,7 +4,7 @@ use axum::response::Response;
 use orlop_store::ReadError;
 use orlop_store::watch::BATCH;
 
-use super::past::{moment_of, places, read_error};
+use super::past::{key_resolver, moment_of, read_error};
 use super::rights::Rights;
 use super::{limit, lines, stream};
 use crate::encode::answer;
@@ -22,7 +22,7 @@ const LOOK: usize = 200_000;
 pub(super) async fn timeline(rights: &Rights<'_>, query: &Query) -> Result<Response, ApiError> {
     let server = rights.server;
     let limit = limit(query, USUAL, MOST)?;
-    let places = places(rights, query).await?;
+    let resolver = key_resolver(rights, query).await?;
     let asked = moment_of(server, query, "after").await?;
     let mut after = asked.unwrap_or_else(|| server.store.oldest());
     let mut out = Vec::new();
@@ -44,7 +44,7 @@ pub(super) async fn timeline(rights: &Rights<'_>, query: &Query) -> Result<Respo
             if written == limit {
                 break;
             }
-            if let Some(place) = places.of_key(event.key.as_str()) {
+            if let Some(place) = resolver.of_key(event.key.as_str()) {
                 lines::write(&mut out, place, event);
                 written += 1;
             }

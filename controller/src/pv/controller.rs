@@ -2,7 +2,7 @@
 //!
 //! Decisions about claims are made one after the other, in queue order; only their writes overlap, up to
 //! `AT_ONCE` at a time, because a write waits for the disk. A chosen volume is reserved until its write is
-//! answered (`reserve.rs`), so two claims never compete for one volume. A claim and a volume may be synced
+//! answered (`reservation.rs`), so two claims never compete for one volume. A claim and a volume may be synced
 //! concurrently. Long operations (deleting, recycling, provisioning) run in the operation map and do not block
 //! the workers.
 //!

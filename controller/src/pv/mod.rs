@@ -30,7 +30,7 @@ pub mod reclaim;
 pub mod reclaim_policy;
 pub mod recycle;
 pub mod requeue;
-mod reserve;
+mod reservation;
 mod resync;
 pub mod resync_skip;
 mod shared_storage;

@@ -135,7 +135,11 @@ impl Health {
         let (error, encrypted_with) = match generated {
             Ok(seed) if seed.key_id() == key_id => {
                 let hash = hashed(key_id);
-                tracing::info!(provider = self.name, key_id_hash = hash, "generated a new seed for new values");
+                tracing::info!(
+                    provider = self.name,
+                    key_id_hash = hash,
+                    "generated a new seed for new values"
+                );
                 self.shared.set_current(Current::valid_at(Arc::new(seed), now));
                 return Ok(());
             }

@@ -58,7 +58,7 @@ pub(super) fn app_armor(pod: &Pod<'_>, _minor: u32) -> Option<Violation> {
     };
     let of_pod = is_bad(pod.context());
     let names = pod.bad_containers(|container| is_bad(&container["securityContext"]));
-    let mut who: Vec<String> = setters(of_pod, &names).into_iter().collect();
+    let mut violators: Vec<String> = setters(of_pod, &names).into_iter().collect();
     let allowed =
         |value: &str| value.is_empty() || value == "runtime/default" || value.starts_with("localhost/");
     let mut annotations: Vec<String> = pod
@@ -69,15 +69,15 @@ pub(super) fn app_armor(pod: &Pod<'_>, _minor: u32) -> Option<Violation> {
     let mut values: Vec<String> = values.into_iter().collect();
     if !annotations.is_empty() {
         annotations.sort();
-        who.push(plural(annotations.len(), "annotation", "annotations").to_owned());
+        violators.push(plural(annotations.len(), "annotation", "annotations").to_owned());
         values.extend(annotations);
     }
-    if who.is_empty() {
+    if violators.is_empty() {
         return None;
     }
     let reason = plural(values.len(), "forbidden AppArmor profile", "forbidden AppArmor profiles");
     let shown = quoted(values.iter().map(String::as_str));
-    violation(reason, format!("{} must not set AppArmor profile type to {shown}", who.join(" and ")))
+    violation(reason, format!("{} must not set AppArmor profile type to {shown}", violators.join(" and ")))
 }
 
 /// `capabilities_baseline`.
@@ -97,10 +97,10 @@ pub(super) fn capabilities(pod: &Pod<'_>, _minor: u32) -> Option<Violation> {
     if names.is_empty() {
         return None;
     }
-    let (who, what) = (containers(&names), sorted(&added));
+    let (violators, what) = (containers(&names), sorted(&added));
     violation(
         "non-default capabilities",
-        format!("{who} must not include {what} in securityContext.capabilities.add"),
+        format!("{violators} must not include {what} in securityContext.capabilities.add"),
     )
 }
 
@@ -202,8 +202,8 @@ pub(super) fn proc_mount_always(pod: &Pod<'_>, _minor: u32) -> Option<Violation>
     if names.is_empty() {
         return None;
     }
-    let (who, what) = (containers(&names), sorted(&types));
-    violation("procMount", format!("{who} must not set securityContext.procMount to {what}"))
+    let (violators, what) = (containers(&names), sorted(&types));
+    violation("procMount", format!("{violators} must not set securityContext.procMount to {what}"))
 }
 
 /// `seLinuxOptions`.
@@ -227,7 +227,7 @@ pub(super) fn se_linux(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
     };
     let of_pod = is_bad(pod.context());
     let names = pod.bad_containers(|container| is_bad(&container["securityContext"]));
-    let who = setters(of_pod, &names)?;
+    let violators = setters(of_pod, &names)?;
     let mut what = Vec::new();
     if !types.is_empty() {
         what.push(format!("{} {}", plural(types.len(), "type", "types"), sorted(&types)));
@@ -236,7 +236,7 @@ pub(super) fn se_linux(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
     what.extend(role.then(|| "role may not be set".to_owned()));
     violation(
         "seLinuxOptions",
-        format!("{who} set forbidden securityContext.seLinuxOptions: {}", what.join("; ")),
+        format!("{violators} set forbidden securityContext.seLinuxOptions: {}", what.join("; ")),
     )
 }
 
@@ -253,9 +253,12 @@ pub(super) fn seccomp(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
     };
     let of_pod = is_bad(pod.context());
     let names = pod.bad_containers(|container| is_bad(&container["securityContext"]));
-    let who = setters(of_pod, &names)?;
+    let violators = setters(of_pod, &names)?;
     let what = sorted(&values);
-    violation("seccompProfile", format!("{who} must not set securityContext.seccompProfile.type to {what}"))
+    violation(
+        "seccompProfile",
+        format!("{violators} must not set securityContext.seccompProfile.type to {what}"),
+    )
 }
 
 /// The type of a forbidden profile.
@@ -296,6 +299,9 @@ pub(super) fn sysctls(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
 pub(super) fn host_process(pod: &Pod<'_>, _minor: u32) -> Option<Violation> {
     let is_bad = |context: &Value| context["windowsOptions"]["hostProcess"] == true;
     let names = pod.bad_containers(|container| is_bad(&container["securityContext"]));
-    let who = setters(is_bad(pod.context()), &names)?;
-    violation("hostProcess", format!("{who} must not set securityContext.windowsOptions.hostProcess=true"))
+    let violators = setters(is_bad(pod.context()), &names)?;
+    violation(
+        "hostProcess",
+        format!("{violators} must not set securityContext.windowsOptions.hostProcess=true"),
+    )
 }

@@ -53,10 +53,10 @@ pub(super) fn escalation(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
     if names.is_empty() {
         return None;
     }
-    let who = containers(&names);
+    let violators = containers(&names);
     violation(
         "allowPrivilegeEscalation != false",
-        format!("{who} must set securityContext.allowPrivilegeEscalation=false"),
+        format!("{violators} must set securityContext.allowPrivilegeEscalation=false"),
     )
 }
 
@@ -83,8 +83,8 @@ pub(super) fn capabilities(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
         what.push(format!("{} must set securityContext.capabilities.drop=[\"ALL\"]", containers(&keeps)));
     }
     if !adds.is_empty() {
-        let (who, added) = (containers(&adds), sorted(&added));
-        what.push(format!("{who} must not include {added} in securityContext.capabilities.add"));
+        let (violators, added) = (containers(&adds), sorted(&added));
+        what.push(format!("{violators} must not include {added} in securityContext.capabilities.add"));
     }
     if what.is_empty() { None } else { violation("unrestricted capabilities", what.join("; ")) }
 }
@@ -119,10 +119,10 @@ pub(super) fn non_root(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
     let of = |context: &Value| context["runAsNonRoot"].as_bool();
     let of_pod = of(pod.context());
     let explicit = pod.bad_containers(|container| of(&container["securityContext"]) == Some(false));
-    if let Some(who) = setters(of_pod == Some(false), &explicit) {
+    if let Some(violators) = setters(of_pod == Some(false), &explicit) {
         return violation(
             "runAsNonRoot != true",
-            format!("{who} must not set securityContext.runAsNonRoot=false"),
+            format!("{violators} must not set securityContext.runAsNonRoot=false"),
         );
     }
     let implicit =
@@ -130,8 +130,11 @@ pub(super) fn non_root(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
     if implicit.is_empty() {
         return None;
     }
-    let who = containers(&implicit);
-    violation("runAsNonRoot != true", format!("pod or {who} must set securityContext.runAsNonRoot=true"))
+    let violators = containers(&implicit);
+    violation(
+        "runAsNonRoot != true",
+        format!("pod or {violators} must set securityContext.runAsNonRoot=true"),
+    )
 }
 
 /// `runAsUser`.
@@ -141,8 +144,8 @@ pub(super) fn root_user(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
     }
     let is_root = |context: &Value| context["runAsUser"] == 0;
     let names = pod.bad_containers(|container| is_root(&container["securityContext"]));
-    let who = setters(is_root(pod.context()), &names)?;
-    violation("runAsUser=0", format!("{who} must not set runAsUser=0"))
+    let violators = setters(is_root(pod.context()), &names)?;
+    violation("runAsUser=0", format!("{violators} must not set runAsUser=0"))
 }
 
 /// `seccompProfile_restricted`.
@@ -159,7 +162,7 @@ pub(super) fn seccomp_required(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
     if implicit.is_empty() {
         return None;
     }
-    let who = containers(&implicit);
+    let violators = containers(&implicit);
     let what = "must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"";
-    violation("seccompProfile", format!("pod or {who} {what}"))
+    violation("seccompProfile", format!("pod or {violators} {what}"))
 }

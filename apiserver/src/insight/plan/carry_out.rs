@@ -127,8 +127,7 @@ pub(super) fn shown(plan: &Plan, revision: Revision, finals: &[Object]) -> Value
 pub(super) fn hide_texts(shown: &mut Value, target: &ObjectTarget, details_need: &str) {
     let names = target.kind.names();
     let verb = shown["verb"].as_str().unwrap_or_default();
-    shown["summary"] =
-        format!("{verb} {} {} writes the listed objects", names.singular, target.name).into();
+    shown["summary"] = format!("{verb} {} {} writes the listed objects", names.singular, target.name).into();
     let has_warnings = shown["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty());
     let warning = match has_warnings {
         true => format!("there are warnings about other objects: {details_need}"),

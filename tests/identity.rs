@@ -14,8 +14,8 @@ async fn kubectl_shows_identity_and_permissions() {
     let rules = kubectl.run(&["auth", "can-i", "--list"]).await.ok();
     assert!(rules.contains("*.*") && rules.contains("[*]"), "{rules}");
     if kubectl.can("auth whoami", 28).await {
-        let who = kubectl.run(&["auth", "whoami"]).await.ok();
-        assert!(who.contains("system:admin") && who.contains("system:masters"), "{who}");
+        let identity = kubectl.run(&["auth", "whoami"]).await.ok();
+        assert!(identity.contains("system:admin") && identity.contains("system:masters"), "{identity}");
     }
 }
 
@@ -43,8 +43,11 @@ async fn service_account_token_is_valid_after_restart() {
     let token = answer["status"]["token"].as_str().unwrap().to_owned();
 
     for round in ["at once", "after a kill"] {
-        let who = with_token(&plane, &token).post(WHO, &json!({})).await.expect(201);
-        assert_eq!(who["status"]["userInfo"]["username"], "system:serviceaccount:default:robot", "{round}");
+        let identity = with_token(&plane, &token).post(WHO, &json!({})).await.expect(201);
+        assert_eq!(
+            identity["status"]["userInfo"]["username"], "system:serviceaccount:default:robot",
+            "{round}"
+        );
         let mut forged = token.clone().into_bytes();
         // In the middle of the signature, where every bit is significant.
         let at = forged.len() - 40;
