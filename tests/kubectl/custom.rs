@@ -44,33 +44,33 @@ spec: {boards: 3}
 
 pub(super) fn rows() -> Vec<Row> {
     vec![
-        row("get CRs", &["get", "shelves", "-n", "test"]).refuses(&["doesn't have a resource type \"shelves\""]),
-        row("create crd", &["apply", "-f", "-"])
+        row("get", &["get", "shelves", "-n", "test"]).refuses(&["doesn't have a resource type \"shelves\""]),
+        row("apply", &["apply", "-f", "-"])
             .reads(DEFINITION)
             .says("customresourcedefinition.apiextensions.k8s.io/shelves.shop.example.com created"),
-        row("create crd", &["wait", "--for=condition=Established", "crd/shelves.shop.example.com", "--timeout=60s"])
+        row("wait --for=condition", &["wait", "--for=condition=Established", "crd/shelves.shop.example.com", "--timeout=60s"])
             .says("customresourcedefinition.apiextensions.k8s.io/shelves.shop.example.com condition met"),
-        row("get CRs", &["apply", "-f", "-"]).reads(SHELF).says("shelf.shop.example.com/books created"),
-        row("get CRs", &["apply", "-f", "-"]).reads(SHELF).says("shelf.shop.example.com/books unchanged"),
-        row("get CRs", &["get", "sh", "-n", "test"]).says("NAME    BOARDS\nbooks   3"),
-        row("get CRs", &["get", "all", "-n", "test", "-o", "name"]).says("shelf.shop.example.com/books"),
-        row("get CRs", &["explain", "shelf.spec.boards"]).since(27).tells(&["How many boards it has."]),
-        row("get CRs", &["create", "-f", "-"])
+        row("apply", &["apply", "-f", "-"]).reads(SHELF).says("shelf.shop.example.com/books created"),
+        row("apply", &["apply", "-f", "-"]).reads(SHELF).says("shelf.shop.example.com/books unchanged"),
+        row("get", &["get", "sh", "-n", "test"]).says("NAME    BOARDS\nbooks   3"),
+        row("get all", &["get", "all", "-n", "test", "-o", "name"]).says("shelf.shop.example.com/books"),
+        row("explain", &["explain", "shelf.spec.boards"]).since(27).tells(&["How many boards it has."]),
+        row("create", &["create", "-f", "-"])
             .reads("{\"apiVersion\": \"shop.example.com/v1\", \"kind\": \"Shelf\", \"metadata\": {\"name\": \"no\", \"namespace\": \"test\"}, \"spec\": {\"boards\": 0}}")
             .refuses(&["The Shelf \"no\" is invalid: spec.boards: Invalid value: 0: spec.boards in body should be greater than or equal to 1"]),
-        row("get CRs", &["patch", "shelf", "books", "-n", "test", "--type=merge", "-p", r#"{"spec": {"wood": "ash"}}"#])
+        row("patch --type", &["patch", "shelf", "books", "-n", "test", "--type=merge", "-p", r#"{"spec": {"wood": "ash"}}"#])
             .says("shelf.shop.example.com/books patched"),
-        row("get CRs", &["scale", "-n", "test", "shelf/books", "--replicas=5"]).says("shelf.shop.example.com/books scaled"),
-        row("get CRs", &["get", "shelf", "books", "-n", "test", "-o", "jsonpath={.spec}"])
+        row("scale", &["scale", "-n", "test", "shelf/books", "--replicas=5"]).says("shelf.shop.example.com/books scaled"),
+        row("get -o jsonpath", &["get", "shelf", "books", "-n", "test", "-o", "jsonpath={.spec}"])
             .tells(&["\"boards\":5", "\"wood\":\"ash\""]),
-        row("get CRs", &["apply", "--server-side", "--force-conflicts", "-f", "-"])
+        row("apply --server-side", &["apply", "--server-side", "--force-conflicts", "-f", "-"])
             .since(22)
             .reads(SHELF)
             .says("shelf.shop.example.com/books serverside-applied"),
-        row("get CRs", &["describe", "shelf", "books", "-n", "test"]).tells(&["Kind: Shelf\n", "Boards: 3\n"]),
-        row("create crd", &["delete", "crd", "shelves.shop.example.com"])
+        row("describe", &["describe", "shelf", "books", "-n", "test"]).tells(&["Kind: Shelf\n", "Boards: 3\n"]),
+        row("delete", &["delete", "crd", "shelves.shop.example.com"])
             .tells(&["customresourcedefinition.apiextensions.k8s.io \"shelves.shop.example.com\" deleted"]),
-        row("get CRs", &["get", "--raw", "/apis/shop.example.com/v1/shelves"]).refuses(&["(NotFound)"]),
+        row("get --raw", &["get", "--raw", "/apis/shop.example.com/v1/shelves"]).refuses(&["(NotFound)"]),
     ]
 }
 

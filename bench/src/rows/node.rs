@@ -238,7 +238,12 @@ impl<'g> Bed<'g> {
         self.each_pod("POST").await?;
         let last = running.all(PATIENCE).await?;
         let millis = |from: Instant| last.saturating_duration_since(from).as_secs_f64() * 1e3;
-        let mut figures = vec![Figure::new("mounted_ms", "from bound until all run", "ms", millis(start))];
+        let mut figures = vec![Figure::new(
+            "mounted_ms",
+            "from the assignment of the pods until all run",
+            "ms",
+            millis(start),
+        )];
         if self.kind == VolumeKind::Csi {
             let seen = attached.until("every volume attached", PATIENCE, |seen| seen.attached == n).await?;
             let at = seen.last.map_or(f64::NAN, millis);

@@ -43,7 +43,7 @@ pub(super) fn scenario() -> Scenario {
                     it["status"]["phase"] == "Bound" && it["spec"]["claimRef"]["name"] == "bind-claim"
                 }))
                 .look("kubectl get pv,pvc"),
-            step("A user deletes the claim. The reclaim policy is Retain, so the volume keeps its data and its reference to the claim, and is Released.")
+            step("A user deletes the claim. The reclaim policy is Retain, so the volume retains its data and its reference to the claim, and is Released.")
                 .delete(claim_path.clone())
                 .until(gone(claim_path, "the claim is gone"))
                 .until(see(of("bind-large"), "the large volume is Released", |it| {

@@ -22,7 +22,7 @@ pub(super) fn scenario() -> Scenario {
                 .patch(LAB, loses("CreateVolume"))
                 .until(see(LAB, "the driver has read the new faults", heard))
                 .look("kubectl get configmap lab -o yaml"),
-            step("A claim requests a volume. The provisioner first records the request on the claim, so that any later controller knows that a volume may exist.")
+            step("A claim requests a volume. The provisioner first records the request on the claim, so that it knows even after a restart that a volume may exist.")
                 .create(CLAIMS, claim("leak-claim", "lab", "1Gi"))
                 .until(see(claim_path.clone(), "the claim has the annotation of the provisioner", |it| {
                     it["metadata"]["annotations"]["csi.orlop.dev/create-request"].is_string()

@@ -20,7 +20,7 @@ pub(super) fn scenario() -> Scenario {
                 .create(CLAIMS, claim("resize-claim", "lab", "1Gi"))
                 .until(see(claim_path.clone(), "the claim is Bound", bound).keeping("volume", "/spec/volumeName"))
                 .look("kubectl get pvc resize-claim"),
-            step("A user increases the claim's request to 2Gi. The class allows expansion, so the driver expands the volume. The volume object reports 2Gi first, and then the claim's status.")
+            step("A user increases the claim's request to 2Gi. The class allows expansion, so the driver expands the volume. First the volume object reports 2Gi, then the claim's status does.")
                 .patch(claim_path.clone(), asks("2Gi"))
                 .until(see(format!("{VOLUMES}/{{volume}}"), "the volume has 2Gi", |it| {
                     it["spec"]["capacity"]["storage"] == "2Gi"
