@@ -166,7 +166,7 @@ test('consequences describe what a deletion removes', () => {
   const claim = { kind: 'PersistentVolumeClaim', metadata: { name: 'c' }, spec: { volumeName: 'v' } };
   const tones = (policy) => consequences(claim, [{ object: volume('v', { persistentVolumeReclaimPolicy: policy }) }])[0];
   assert.equal(tones('Delete')[0], 'bad');
-  assert.match(tones('Retain')[1], /keeps its data/);
+  assert.match(tones('Retain')[1], /retains its data/);
   assert.match(consequences(claim, [{ object: { kind: 'Pod', metadata: { name: 'p' } } }])[0][1], /while pods use it: p/);
 });
 

@@ -290,7 +290,7 @@ impl Asking<'_> {
         if let Some(nearest) = found.nearest.first() {
             let against: Vec<&str> =
                 nearest.verdicts.iter().filter(|verdict| !verdict.ok).map(|v| v.message.as_str()).collect();
-            let which = if found.total == 1 { "It" } else { "The nearest" };
+            let which = if found.total == 1 { "The volume" } else { "The nearest" };
             message.push_str(&format!(" {which} is {}: {}.", nearest.volume, against.join("; ")));
             objects.push(Reference::named::<PersistentVolume>(None, &nearest.volume));
             if nearest.first == Some(Rule::VolumeMode) && nearest.fix.is_none() {

@@ -20,7 +20,7 @@ export function consequences(object, others) {
     const policy = volume?.spec.persistentVolumeReclaimPolicy;
     if (policy === 'Delete') found.push(['bad', `Its volume ${spec.volumeName} has the reclaim policy Delete: the volume and its data are deleted.`]);
     else if (policy === 'Recycle') found.push(['bad', `Its volume ${spec.volumeName} has the reclaim policy Recycle: its data is deleted.`]);
-    else if (policy) found.push(['', `Its volume ${spec.volumeName} becomes Released and keeps its data.`]);
+    else if (policy) found.push(['', `Its volume ${spec.volumeName} becomes Released and retains its data.`]);
     const pods = of('Pod').filter((one) => !['Succeeded', 'Failed'].includes(one.status?.phase));
     if (pods.length) found.push(['wait', `It stays Terminating while pods use it: ${pods.map((one) => one.metadata.name).join(', ')}.`]);
   }

@@ -133,7 +133,7 @@ async fn i8_pod_known_only_to_the_server_keeps_its_data() {
 }
 
 /// The delete operation compares with the volumes as the server has them: a volume with the same directory that has just been
-/// bound keeps its data (I8), also right after another comparison, and whatever its phase is.
+/// bound retains its data (I8), also right after another comparison, and whatever its phase is.
 #[tokio::test(start_paused = true)]
 async fn i8_directory_of_a_newly_bound_volume_is_not_deleted() {
     const PATH: &str = r#"src={"hostPath":{"path":"/tmp/pv-cases/moment/a"}}"#;

@@ -119,7 +119,7 @@ function volume(object, w) {
       return problem('VolumeFailed', 'attention', status.message || 'Reclaiming failed without a message.');
     case 'Released': {
       if (spec.persistentVolumeReclaimPolicy === 'Retain') {
-        return problem('Released', 'attention', `Its claim ${of} was deleted. The volume keeps its data and cannot be bound until it is reclaimed manually.`);
+        return problem('Released', 'attention', `Its claim ${of} was deleted. The volume retains its data and cannot be bound until it is reclaimed manually.`);
       }
       const warning = w.warnings.get(object.metadata.uid);
       const doing = spec.persistentVolumeReclaimPolicy === 'Recycle' ? 'scrubbed' : 'deleted';
