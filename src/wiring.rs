@@ -165,7 +165,7 @@ pub(crate) async fn serve(
     let failing = Failing::default();
     let more_metrics = failing.clone();
     let result = async {
-        let own_authority = secure(&mut listener, config, authorities)?;
+        let own_authority = secure(&mut listener, config, authorities).await?;
         let root_ca = root_ca.or(own_authority.as_ref().map(|own| own.authority.certificate().to_owned()));
         let reachable = format!("https://{}", listener.advertised(reachable_address(config)));
         let mut rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
@@ -312,7 +312,7 @@ fn reachable_address(config: &ServerConfig) -> Option<IpAddr> {
 }
 
 /// Gives the listener certificates of the server's own authority, if no others are configured.
-fn secure(
+async fn secure(
     listener: &mut Listener,
     config: &ServerConfig,
     authorities: Option<Arc<ClientAuthorities>>,
@@ -321,7 +321,9 @@ fn secure(
     // With the store in memory too: clients keep their kubeconfig when the server restarts.
     let data_dir = data_dir::prepare(config.store.data_dir.as_deref())?;
     let now = Timestamp::now();
-    let own = OwnAuthority::open(&data_dir, now)?;
+    // Opening may wait for a process that is exiting.
+    let opened = tokio::task::spawn_blocking(move || OwnAuthority::open(&data_dir, now)).await;
+    let own = opened.map_err(|_| RunError::Panic("opening the certificate authority"))??;
     let service = config.api.service_cluster_ip_range.first();
     let (server, names) = (listener.advertised(reachable_address(config)), names.clone());
     let names = Box::new(move || pki::server_names(server, service, &names));
