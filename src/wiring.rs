@@ -43,6 +43,7 @@ use crate::authentication::{self, AuthenticationError};
 use crate::authority::{self, AuthorityError};
 use crate::authorization::{self, AuthorizationError};
 use crate::background::Background;
+use crate::component_credentials::{self, ComponentProcess, NoCredentials};
 use crate::components::LocalClients;
 use crate::data_dir::{self, DataDirError};
 use crate::encryption;
@@ -87,6 +88,8 @@ pub(crate) enum RunError {
     Authority(#[from] AuthorityError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error(transparent)]
+    NoCredentials(#[from] NoCredentials),
     #[error("the driver cannot serve")]
     Driver(#[from] hostpath::ServeError),
     #[error(transparent)]
@@ -337,10 +340,12 @@ async fn secure(
 async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) -> Result<(), RunError> {
     let shown = match &endpoint {
         Endpoint::Url { url, .. } => url.clone(),
+        Endpoint::Certificate(certificate) => certificate.url.clone(),
         Endpoint::Kubeconfig { path, .. } => path
             .as_deref()
             .map_or_else(|| "the default kubeconfig".to_owned(), |path| path.display().to_string()),
     };
+    component_credentials::required(&endpoint, ComponentProcess::Controllers).await?;
     let root_ca = authority::of_client(loops.root_ca_file.as_deref(), &endpoint)?;
     let rules = settings::controllers(loops, root_ca);
     signing::check(&rules)?;
