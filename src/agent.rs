@@ -10,8 +10,10 @@ use orlop_node::config::NodeConfig;
 use orlop_node::join::{JoinError, JoinFiles, JoinOptions, rotation};
 use tokio_util::sync::CancellationToken;
 
+use crate::component_credentials::{self, ComponentProcess, NoCredentials};
 use crate::nodes::{self, NodeError};
 use crate::notify;
+
 /// Why the process ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AgentProcessError {
@@ -21,6 +23,8 @@ pub(crate) enum AgentProcessError {
     Join(#[from] JoinError),
     #[error(transparent)]
     Node(#[from] NodeError),
+    #[error(transparent)]
+    NoCredentials(#[from] NoCredentials),
 }
 
 /// Joins, unless the machine has joined before, and runs the agent of this machine.
@@ -48,6 +52,7 @@ pub(crate) async fn run(
     stop: CancellationToken,
 ) -> Result<(), AgentProcessError> {
     config.host_path_roots = config.host_path_roots.protecting(std::slice::from_ref(&config.root_dir));
+    component_credentials::required(&endpoint, ComponentProcess::Node(&config.name)).await?;
     let lines = Lines::default();
     let client = client::connect_over(endpoint.clone(), &lines).await?;
     let asked = stop.clone();
@@ -72,7 +77,7 @@ fn is_joined(endpoint: &Endpoint, files: &JoinFiles) -> bool {
             let real = |path: &Path| path.canonicalize().ok();
             real(path).is_some_and(|path| real(&files.kubeconfig) == Some(path))
         }
-        Endpoint::Kubeconfig { path: None, .. } | Endpoint::Url { .. } => false,
+        Endpoint::Kubeconfig { path: None, .. } | Endpoint::Url { .. } | Endpoint::Certificate(_) => false,
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) fn of_client(given: Option<&Path>, server: &Endpoint) -> Result<Optio
             let text = client::trusted_by(path.as_deref(), context.as_deref());
             Ok(text.and_then(|text| joined(&blocks(&text))))
         }
+        (None, Endpoint::Certificate(certificate)) => Ok(joined(&blocks(&certificate.authority))),
     }
 }
 

@@ -11,6 +11,7 @@ mod authentication;
 mod authority;
 mod authorization;
 mod background;
+mod component_credentials;
 mod components;
 mod data_dir;
 mod encryption;

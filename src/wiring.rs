@@ -43,6 +43,7 @@ use crate::authentication::{self, AuthenticationError};
 use crate::authority::{self, AuthorityError};
 use crate::authorization::{self, AuthorizationError};
 use crate::background::Background;
+use crate::component_credentials::{self, ComponentProcess, NoCredentials};
 use crate::components::LocalClients;
 use crate::data_dir::{self, DataDirError};
 use crate::encryption;
@@ -87,6 +88,8 @@ pub(crate) enum RunError {
     Authority(#[from] AuthorityError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error(transparent)]
+    NoCredentials(#[from] NoCredentials),
     #[error("the driver cannot serve")]
     Driver(#[from] hostpath::ServeError),
     #[error(transparent)]
@@ -165,7 +168,7 @@ pub(crate) async fn serve(
     let failing = Failing::default();
     let more_metrics = failing.clone();
     let result = async {
-        let own_authority = secure(&mut listener, config, authorities)?;
+        let own_authority = secure(&mut listener, config, authorities).await?;
         let root_ca = root_ca.or(own_authority.as_ref().map(|own| own.authority.certificate().to_owned()));
         let reachable = format!("https://{}", listener.advertised(reachable_address(config)));
         let mut rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
@@ -312,7 +315,7 @@ fn reachable_address(config: &ServerConfig) -> Option<IpAddr> {
 }
 
 /// Gives the listener certificates of the server's own authority, if no others are configured.
-fn secure(
+async fn secure(
     listener: &mut Listener,
     config: &ServerConfig,
     authorities: Option<Arc<ClientAuthorities>>,
@@ -321,7 +324,9 @@ fn secure(
     // With the store in memory too: clients keep their kubeconfig when the server restarts.
     let data_dir = data_dir::prepare(config.store.data_dir.as_deref())?;
     let now = Timestamp::now();
-    let own = OwnAuthority::open(&data_dir, now)?;
+    // Opening may wait for a process that is exiting.
+    let opened = tokio::task::spawn_blocking(move || OwnAuthority::open(&data_dir, now)).await;
+    let own = opened.map_err(|_| RunError::Panic("opening the certificate authority"))??;
     let service = config.api.service_cluster_ip_range.first();
     let (server, names) = (listener.advertised(reachable_address(config)), names.clone());
     let names = Box::new(move || pki::server_names(server, service, &names));
@@ -335,10 +340,12 @@ fn secure(
 async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) -> Result<(), RunError> {
     let shown = match &endpoint {
         Endpoint::Url { url, .. } => url.clone(),
+        Endpoint::Certificate(certificate) => certificate.url.clone(),
         Endpoint::Kubeconfig { path, .. } => path
             .as_deref()
             .map_or_else(|| "the default kubeconfig".to_owned(), |path| path.display().to_string()),
     };
+    component_credentials::required(&endpoint, ComponentProcess::Controllers).await?;
     let root_ca = authority::of_client(loops.root_ca_file.as_deref(), &endpoint)?;
     let rules = settings::controllers(loops, root_ca);
     signing::check(&rules)?;

@@ -108,6 +108,14 @@ async fn authorization_alone_requires_credentials() {
     assert!(code == Some(0) && out.contains("kube-system"), "{code:?} {out} {err}");
     let (code, out, err) = orlop(&plane, None, &get);
     assert!(code != Some(0) && err.contains("system:anonymous"), "{code:?} {out} {err}");
+    // Components are no administrators, so they do not use the administrator's kubeconfig.
+    for (component, user) in [
+        (&["controller", "--server", &url][..], "system:kube-controller-manager"),
+        (&["node", "--name=n1", "--server", &url], "system:node:n1"),
+    ] {
+        let (code, _, err) = orlop(&plane, Some(&data), component);
+        assert!(code == Some(1) && err.contains("--kubeconfig FILE") && err.contains(user), "{code:?} {err}");
+    }
     // A certificate of a user needs no further authority.
     let file = plane.dir().join("ann.kubeconfig").display().to_string();
     let create = ["kubeconfig", "create", "--user=ann", "--server", &url, "--output", &file];

@@ -95,3 +95,23 @@ async fn server_creates_its_certificates_and_the_administrators_kubeconfig() {
         assert_eq!(client.get("/api/v1/namespaces").await.code, 200);
     }
 }
+
+/// Neither server opens a store, so only the authority has a lock.
+#[tokio::test]
+async fn second_server_leaves_the_kubeconfig_of_the_first_unchanged() {
+    let flags = ["--store-backend=memory", "--listen=127.0.0.1:0", "--authorization-mode=Node,RBAC"];
+    let server = start(tempfile::tempdir().unwrap(), &flags).await;
+    let data = server.dir.path().join("data");
+    let kubeconfig = std::fs::read(data.join("admin.kubeconfig")).unwrap();
+    let of_first = data.display().to_string();
+    let args = [&["serve", "--data-dir", &of_first], &flags[..]].concat();
+    let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
+    let mut second = Process::start("second", server.dir.path(), &args);
+    assert_eq!(second.exit_code().await, 1, "{}", second.log());
+    let (log, pki) = (second.log(), data.join("pki").display().to_string());
+    assert!(log.contains(&pki) && log.contains("set --data-dir DIR"), "{log}");
+    assert_eq!(std::fs::read(data.join("admin.kubeconfig")).unwrap(), kubeconfig);
+    // Over TLS: its plain HTTP address accepts no certificate.
+    let server = Server { url: server.url.replace("http://", "https://"), ..server };
+    assert_eq!(server.admin().await.get("/api/v1/namespaces").await.code, 200);
+}

@@ -4,6 +4,7 @@
 //! configuration, [`tool`] runs the short-lived commands: `snapshot`, `store`, `keys`, `volumes`, `drain`, `gc`,
 //! `token`, `kubeconfig`, `page`, and those that explain, rewind and repair (`insight`). The root package starts servers, controllers and nodes.
 
+pub mod anonymous;
 pub mod args;
 pub mod config;
 pub mod data_dir;

@@ -1,21 +1,30 @@
 //! The administrator's kubeconfig of a server on this machine: commands of the server's user and of root find it themselves.
 //!
 //! A server that requires credentials on loopback writes `admin.kubeconfig` to its data directory. A command without credentials for
-//! such a server uses this file, if it is in `ORLOP_DATA_DIR` or in the default data directory. The mode of the file permits no other
-//! user to read it.
+//! such a server uses this file, if it is in `ORLOP_DATA_DIR`, in the default data directory of the user or in that of the system. The
+//! mode of the file permits no other user to read it. Controllers and node agents never use it.
+//!
+//! Root also uses the file of another user: `packaging/orlop.service` runs the server as a user of its own. The command therefore reads
+//! only the certificates from it. Any other content of a kubeconfig, such as commands to run and files to read, has no effect.
 
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use http::{Request, StatusCode};
 use kube::Client;
-use kube::client::Body;
-use orlop_client::client::{self, ConnectError, Endpoint};
+use orlop_client::client::{self, ClientCertificate, ConnectError, Endpoint};
+use orlop_pki::kubeconfig::KubeconfigParts;
+use rustix::fs::{Mode, OFlags};
 
+use crate::anonymous::{self, AnonymousResponse};
 use crate::config::{host_of, is_here};
 use crate::data_dir;
 
 /// The file in the data directory.
 const FILE: &str = "admin.kubeconfig";
+/// Maximum size of the file, bytes.
+const MAX_FILE: u64 = 64 * 1024;
 
 /// Connects to a server, as its administrator if the server requires credentials and the endpoint has none.
 ///
@@ -27,32 +36,58 @@ pub(crate) async fn connect(endpoint: Endpoint) -> Result<Client, ConnectError> 
 
 /// The endpoint with the administrator's credentials, if the server requires credentials and the endpoint has none.
 pub(crate) async fn resolve(endpoint: Endpoint) -> Endpoint {
-    let is_root = rustix::process::geteuid().is_root();
-    let dirs = [
-        std::env::var_os("ORLOP_DATA_DIR").map(PathBuf::from),
-        data_dir::default(is_root, |name| std::env::var_os(name)),
-    ];
-    let Some(path) = candidate(&endpoint, dirs.into_iter().flatten()) else { return endpoint };
-    match rejects(&endpoint).await {
-        true => Endpoint::Kubeconfig { path: Some(path), context: None, server: None },
-        false => endpoint,
+    let dirs = dirs(rustix::process::geteuid().is_root(), |name| std::env::var_os(name));
+    let Some(admin) = candidate(&endpoint, dirs.into_iter()) else { return endpoint };
+    match anonymous::ask(&endpoint).await {
+        // The server may use TLS only, or belong to another user: the certificate of the server is in the file.
+        AnonymousResponse::Rejected | AnonymousResponse::Invalid => Endpoint::Certificate(Box::new(admin)),
+        // The file may be one of an earlier start with other flags.
+        AnonymousResponse::Accepted | AnonymousResponse::NoServer => endpoint,
     }
 }
 
-/// The kubeconfig for this endpoint in one of the directories.
-fn candidate(endpoint: &Endpoint, dirs: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+/// The directories that may contain the file. `variable` looks up an environment variable. Pure.
+fn dirs(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let given = variable("ORLOP_DATA_DIR").map(PathBuf::from);
+    let own = data_dir::default(is_root, variable);
+    // The server's user may be one without a home directory, whose server uses the directory of the system.
+    let mut dirs: Vec<PathBuf> = given.into_iter().chain(own).chain([data_dir::SYSTEM.into()]).collect();
+    dirs.dedup();
+    dirs
+}
+
+/// The administrator's certificate for this endpoint, from the kubeconfig in one of the directories.
+fn candidate(endpoint: &Endpoint, mut dirs: impl Iterator<Item = PathBuf>) -> Option<ClientCertificate> {
     let Endpoint::Url { url, token: None, ca_file: None, .. } = endpoint else { return None };
     if !url.starts_with("http://") || !is_here(endpoint) {
         return None;
     }
     let wanted = host_of(endpoint)?;
-    dirs.map(|dir| dir.join(FILE)).find(|path| is_for(path, &wanted))
+    dirs.find_map(|dir| {
+        let admin = read(&dir.join(FILE))?;
+        let found = host_of(&Endpoint::Certificate(Box::new(admin.clone())))?;
+        is_same(&found, &wanted).then_some(admin)
+    })
 }
 
-/// Whether a kubeconfig is one for this host and port.
-fn is_for(path: &Path, wanted: &(String, u16)) -> bool {
-    let file = Endpoint::Kubeconfig { path: Some(path.to_owned()), context: None, server: None };
-    host_of(&file).is_some_and(|found| is_same(&found, wanted))
+/// Reads a kubeconfig that a server has written. `None` if it has another form.
+fn read(path: &Path) -> Option<ClientCertificate> {
+    // Another user may own the directory: no link is followed, and opening a pipe does not block.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(MAX_FILE).read_to_string(&mut text).ok()?;
+    let KubeconfigParts { server, authority, credentials } = KubeconfigParts::read(&text)?;
+    let is_tls = server.starts_with("https://");
+    is_tls.then_some(ClientCertificate {
+        url: server,
+        authority,
+        certificate: credentials.certificate,
+        key: credentials.key,
+    })
 }
 
 /// Whether two addresses name the same server. `localhost` may name each loopback address. Pure.
@@ -60,18 +95,12 @@ fn is_same((host, port): &(String, u16), (wanted, wanted_port): &(String, u16)) 
     port == wanted_port && (host == wanted || host == "localhost" || wanted == "localhost")
 }
 
-/// Whether the server rejects a request without credentials: the file may be one of an earlier start with other flags.
-async fn rejects(endpoint: &Endpoint) -> bool {
-    let Ok(client) = client::connect(endpoint.clone()).await else { return false };
-    let Ok(request) = Request::get("/api").body(Body::empty()) else { return false };
-    let response = client.send(request).await;
-    response
-        .is_ok_and(|response| matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use orlop_pki::authority::SignedKey;
+    use orlop_pki::kubeconfig::{Kubeconfig, KubeconfigUser};
 
     use super::*;
 
@@ -80,13 +109,16 @@ mod tests {
         Endpoint::Url { url: url.to_owned(), token, ca_file: None, insecure: false }
     }
 
+    fn text(server: &str) -> String {
+        let credentials = SignedKey { certificate: "c".to_owned(), key: "k".to_owned() };
+        let user = KubeconfigUser::Inline { name: "system:admin", credentials: &credentials };
+        Kubeconfig { server, authority: Some("a"), user }.to_string()
+    }
+
     #[test]
     fn kubeconfig_of_the_same_server_is_found() {
         let (empty, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let config = serde_json::json!({"current-context": "c",
-            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-            "clusters": [{"name": "k", "cluster": {"server": "https://127.0.0.1:8080"}}]});
-        std::fs::write(dir.path().join(FILE), config.to_string()).unwrap();
+        std::fs::write(dir.path().join(FILE), text("https://127.0.0.1:8080")).unwrap();
         for (case, endpoint, want) in [
             ("1 the same", url("http://127.0.0.1:8080", None), true),
             ("2 by name", url("http://localhost:8080", None), true),
@@ -98,34 +130,51 @@ mod tests {
             ("8 a kubeconfig", Endpoint::Kubeconfig { path: None, context: None, server: None }, false),
         ] {
             let dirs = [empty.path().to_owned(), dir.path().to_owned()].into_iter();
-            let want = want.then(|| dir.path().join(FILE));
-            assert_eq!(candidate(&endpoint, dirs), want, "{case}");
+            let got = candidate(&endpoint, dirs).map(|admin| admin.url);
+            assert_eq!(got.as_deref(), want.then_some("https://127.0.0.1:8080"), "{case}");
         }
     }
 
-    /// Answers each request with a status.
-    async fn server(status: &'static str) -> String {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let _ = stream.read(&mut [0; 4096]).await;
-                let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-                let _ = stream.write_all(answer.as_bytes()).await;
-            }
-        });
-        url
+    #[test]
+    fn only_certificates_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        assert!(read(&path).is_none(), "no file");
+        let valid = text("https://127.0.0.1:8080");
+        for (case, content, want) in [
+            ("1 as the server writes it", valid.clone(), true),
+            ("2 without TLS", valid.replace("https://", "http://"), false),
+            ("3 a command", valid.replace("client-key-data: aw==", "exec: {command: /bin/true}"), false),
+            ("4 a file", valid.replace("client-key-data: aw==", "client-key: /etc/shadow"), false),
+            ("5 too large", format!("{}{valid}", "#\n".repeat(1 << 16)), false),
+        ] {
+            std::fs::write(&path, content).unwrap();
+            let got = read(&path).map(|admin| (admin.authority, admin.certificate, admin.key));
+            let want = want.then(|| ("a".to_owned(), "c".to_owned(), "k".to_owned()));
+            assert_eq!(got, want, "{case}");
+        }
+        let other = dir.path().join("other");
+        std::fs::write(&other, valid).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        assert!(read(&path).is_none(), "a link");
+        assert!(read(dir.path()).is_none(), "a directory");
     }
 
-    #[tokio::test]
-    async fn credentials_are_used_only_where_they_are_required() {
-        for (status, want) in
-            [("200 OK", false), ("401 Unauthorized", true), ("403 Forbidden", true), ("500 Error", false)]
-        {
-            assert_eq!(rejects(&url(&server(status).await, None)).await, want, "{status}");
+    #[test]
+    fn directories_of_the_user_precede_that_of_the_system() {
+        type Case<'a> = (bool, &'a [(&'a str, &'a str)], &'a [&'a str]);
+        let cases: [Case<'_>; 4] = [
+            (true, &[("HOME", "/root")], &["/var/lib/orlop"]),
+            (true, &[("ORLOP_DATA_DIR", "/d")], &["/d", "/var/lib/orlop"]),
+            (false, &[("HOME", "/home/a")], &["/home/a/.local/share/orlop", "/var/lib/orlop"]),
+            (false, &[], &["/var/lib/orlop"]),
+        ];
+        for (is_root, variables, want) in cases {
+            let got = dirs(is_root, |name| {
+                variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+            });
+            assert_eq!(got, want.iter().map(PathBuf::from).collect::<Vec<_>>(), "{is_root} {variables:?}");
         }
-        assert!(!rejects(&url("http://127.0.0.1:1", None)).await, "no server");
     }
 }

@@ -1,4 +1,4 @@
-//! Documents of the non-resource endpoints: health, metrics, version, the documents themselves, snapshots.
+//! Documents of the non-resource endpoints: health, metrics, version, the documents themselves, snapshots, the sign-in of the web page.
 
 use std::collections::BTreeSet;
 
@@ -54,21 +54,81 @@ fn text() -> Value {
 
 /// A GET operation.
 fn get(id: &str, tag: &str, description: &str, parameters: &Value, responses: &Value) -> Value {
+    json!({"get": {
+        "operationId": id, "tags": [tag], "description": description,
+        "parameters": parameters, "responses": with_errors(responses, &[]),
+    }})
+}
+
+/// The responses with those that every endpoint may return, and further errors.
+fn with_errors(responses: &Value, further: &[(&str, &str)]) -> Value {
     let mut responses = responses.clone();
-    for (code, why) in [
+    let general = [
         ("401", "The credentials do not identify a user."),
         ("403", "The user is not permitted to perform this request."),
         ("429", "Too many requests. Retry after the time in the Retry-After header."),
-    ] {
+    ];
+    // A further error replaces the general one with the same code.
+    for (code, why) in general.iter().chain(further) {
         // Errors that precede the lookup of the path are JSON; those of the request limits are plain text.
         let mut refusal = answer(why, "application/json", &json!({"type": "object"}));
         refusal["content"]["text/plain"] = json!({"schema": text()});
-        responses[code] = refusal;
+        responses[*code] = refusal;
     }
-    json!({"get": {
-        "operationId": id, "tags": [tag], "description": description,
-        "parameters": parameters, "responses": responses,
-    }})
+    responses
+}
+
+/// A JSON object whose fields are all required texts.
+fn texts(fields: &[(&str, &str)]) -> Value {
+    let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+    let properties: Map<String, Value> = fields
+        .iter()
+        .map(|(name, description)| {
+            ((*name).to_owned(), json!({"type": "string", "description": description}))
+        })
+        .collect();
+    json!({"type": "object", "required": names, "properties": properties})
+}
+
+/// The endpoints with which the web page signs in.
+fn sign_in() -> [(&'static str, Value); 2] {
+    const NO_SIGN_IN: &str = "The web page of this server has no sign-in.";
+    let exchanged = texts(&[
+        ("token", "The bearer token of the session."),
+        ("user", "The name of the user."),
+        ("expires", "The time at which the session ends."),
+    ]);
+    let exchange = json!({"post": {
+        "operationId": "signIn", "tags": ["signIn"],
+        "description": "Exchanges a code for the token of a session of the web page. A code is valid once. This endpoint requires no credentials.",
+        "parameters": [],
+        "requestBody": {"required": true, "content": {"application/json": {"schema": texts(&[("code", "The code.")])}}},
+        "responses": with_errors(
+            &json!({"200": answer("The session.", "application/json", &exchanged)}),
+            &[
+                ("400", "The body is not a JSON object with a code."),
+                ("401", "The code is unknown, used or expired."),
+                ("403", "The request is from a page of another origin."),
+                ("404", NO_SIGN_IN),
+                ("429", "Too many wrong codes. Retry after the time in the Retry-After header."),
+            ],
+        ),
+    }});
+    let created = texts(&[
+        ("code", "The code."),
+        ("link", "A link to the web page that contains the code."),
+        ("expires", "The time at which the code becomes invalid."),
+    ]);
+    let codes = json!({"post": {
+        "operationId": "createSignInCode", "tags": ["signIn"],
+        "description": "Creates a code with which the web page signs in as the user of the request. Sessions of the web page and impersonated users cannot create codes.",
+        "parameters": [],
+        "responses": with_errors(
+            &json!({"201": answer("The code.", "application/json", &created)}),
+            &[("404", NO_SIGN_IN)],
+        ),
+    }});
+    [("/orlop/sign-in", exchange), ("/orlop/sign-in/codes", codes)]
 }
 
 fn parameter(name: &str, place: &str, kind: &str, description: &str) -> Value {
@@ -120,6 +180,9 @@ fn orlop() -> Value {
         for (path, item) in health(name, what) {
             paths[path] = item;
         }
+    }
+    for (path, item) in sign_in() {
+        paths[path] = item;
     }
     paths
 }

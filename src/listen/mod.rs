@@ -4,6 +4,7 @@
 
 mod accept;
 pub(crate) mod files;
+mod first_byte;
 mod guard;
 mod identification;
 mod sending;
@@ -26,8 +27,9 @@ use orlop_auth::token_file::{TokenFile, TokenFileError};
 use orlop_cli::config::{ListenConfig, LoopbackAccess, TlsSource};
 use tokio::time::MissedTickBehavior;
 
-use crate::tls::{self, ClientAuthorityFiles, TlsError, TlsKeeper, TlsOrHttp, TlsOrigin};
+use crate::tls::{self, ClientAuthorityFiles, TlsError, TlsKeeper, TlsOrigin};
 use accept::Bounded;
+use first_byte::TlsOrHttp;
 use guard::Times;
 
 /// Maximum connections that wait to be accepted: when more arrive at once, their clients try again after a second.

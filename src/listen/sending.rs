@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// A socket that fails if it accepts no bytes for too long.
@@ -44,6 +45,13 @@ impl<S> Sending<S> {
         }
         tracing::debug!(peer = %self.peer, "a client does not read; its connection is closed");
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Sending<TcpStream> {
+    /// The socket.
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.inner
     }
 }
 

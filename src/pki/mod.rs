@@ -4,15 +4,17 @@
 //! |---|---|
 //! | `pki/ca.key` | the private key of the authority |
 //! | `pki/ca.crt` | its certificate; clients verify the server with it |
+//! | `pki/lock` | empty; the process that uses the authority locks it |
 //! | `admin.kubeconfig` | a client certificate of `system:admin` in the group `system:masters` |
 //!
 //! A key is never replaced. If the certificate of the authority is lost, it is restored from the administrator's kubeconfig, or created
 //! again for the same key. The administrator's certificate is replaced in time before it ends. The server's certificate exists only in
 //! memory: each start signs a new one.
 
+mod lock;
 mod names;
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -24,6 +26,7 @@ use orlop_pki::authority::{Authority, AuthorityError, SignedKey, is_due};
 use orlop_pki::kubeconfig::{Kubeconfig, KubeconfigParts, KubeconfigUser};
 use orlop_pki::private_file;
 
+use lock::LockError;
 pub(crate) use names::server_names;
 
 /// The user of the administrator's certificate, and its group.
@@ -48,18 +51,29 @@ pub(crate) enum PkiError {
     NoKey { certificate: PathBuf, key: PathBuf },
     #[error("the authority in {} cannot be used: {error}", dir.display())]
     Authority { dir: PathBuf, error: AuthorityError },
+    #[error(transparent)]
+    Lock(#[from] LockError),
 }
 
-/// The authority of a data directory.
+/// The authority of a data directory. No other process can open it until it is dropped.
 pub(crate) struct OwnAuthority {
     pub(crate) authority: Arc<Authority>,
     data_dir: PathBuf,
+    _lock: File,
 }
 
 impl OwnAuthority {
-    /// Reads the authority, or creates it.
+    /// Reads the authority, or creates it. Blocks for up to 2 s if another process uses it.
     pub(crate) fn open(data_dir: &Path, now: Timestamp) -> Result<Self, PkiError> {
+        Self::open_within(data_dir, now, lock::PATIENCE)
+    }
+
+    fn open_within(data_dir: &Path, now: Timestamp, patience: Duration) -> Result<Self, PkiError> {
         let dir = data_dir.join("pki");
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+        made.map_err(|error| PkiError::Write { path: dir.clone(), error })?;
+        // Before any file is read: the other process may be writing it.
+        let lock = lock::take(&dir, patience)?;
         let failed = |error| PkiError::Authority { dir: dir.clone(), error };
         let pair = match read(&dir)? {
             Files::Both(pair) => pair,
@@ -75,7 +89,7 @@ impl OwnAuthority {
                 authority.not_after()
             );
         }
-        Ok(OwnAuthority { authority: Arc::new(authority), data_dir: data_dir.to_owned() })
+        Ok(OwnAuthority { authority: Arc::new(authority), data_dir: data_dir.to_owned(), _lock: lock })
     }
 
     /// Writes the administrator's kubeconfig for the server at this URL, unless the existing one is valid for long enough. Returns its
@@ -186,8 +200,6 @@ fn restore(data_dir: &Path, dir: &Path, key: String, now: Timestamp) -> Result<S
 fn create(dir: &Path, now: Timestamp) -> Result<SignedKey, PkiError> {
     let failed = |error| PkiError::Authority { dir: dir.to_owned(), error };
     let pair = Authority::create(now).map_err(failed)?;
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|error| PkiError::Write { path: dir.to_owned(), error })?;
     let (certificate, key) = paths(dir);
     for (path, text) in [(key, &pair.key), (certificate, &pair.certificate)] {
         private_file::replace(&path, text).map_err(|error| PkiError::Write { path, error })?;
@@ -212,16 +224,34 @@ mod tests {
     #[test]
     fn authority_is_created_once_and_only_its_owner_reads_it() {
         let dir = tempfile::tempdir().unwrap();
-        let first = open(dir.path()).unwrap();
+        let first = open(dir.path()).unwrap().authority;
         let again = open(dir.path()).unwrap();
-        assert_eq!(first.authority.certificate(), again.authority.certificate());
-        let admin = first.write_admin("https://10.0.0.1:6443", NOW.parse().unwrap()).unwrap();
+        assert_eq!(first.certificate(), again.authority.certificate());
+        let admin = again.write_admin("https://10.0.0.1:6443", NOW.parse().unwrap()).unwrap();
         for path in [dir.path().join("pki/ca.crt"), dir.path().join("pki/ca.key"), admin] {
             let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode, 0o600, "{}", path.display());
         }
         let mode = std::fs::metadata(dir.path().join("pki")).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o700);
+    }
+
+    #[test]
+    fn second_server_cannot_use_the_authority() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = NOW.parse().unwrap();
+        let first = open(dir.path()).unwrap();
+        let admin = first.write_admin("https://127.0.0.1:1", now).unwrap();
+        let written = std::fs::read(&admin).unwrap();
+        let second = OwnAuthority::open_within(dir.path(), now, Duration::ZERO);
+        let error = second.err().unwrap().to_string();
+        let pki = dir.path().join("pki").display().to_string();
+        assert!(error.contains(&pki) && error.contains("set --data-dir DIR"), "{error}");
+        assert_eq!(std::fs::read(&admin).unwrap(), written);
+        drop(first);
+        let second = open(dir.path()).unwrap();
+        second.write_admin("https://127.0.0.1:2", now).unwrap();
+        assert_ne!(std::fs::read(&admin).unwrap(), written);
     }
 
     #[test]
@@ -251,21 +281,21 @@ mod tests {
     fn lost_certificate_is_restored_for_the_same_key() {
         for has_kubeconfig in [true, false] {
             let dir = tempfile::tempdir().unwrap();
-            let first = open(dir.path()).unwrap();
-            let admin = first.write_admin("https://a:1", NOW.parse().unwrap()).unwrap();
+            let own = open(dir.path()).unwrap();
+            let admin = own.write_admin("https://a:1", NOW.parse().unwrap()).unwrap();
+            let first = own.authority.clone();
+            drop(own);
             std::fs::remove_file(dir.path().join("pki/ca.crt")).unwrap();
             if !has_kubeconfig {
                 std::fs::remove_file(admin).unwrap();
             }
-            let later = OwnAuthority::open(dir.path(), "2026-12-01T00:00:00Z".parse().unwrap()).unwrap();
-            assert_eq!(later.authority.digest().unwrap(), first.authority.digest().unwrap());
-            let is_same = later.authority.certificate() == first.authority.certificate();
+            let later = OwnAuthority::open(dir.path(), "2026-12-01T00:00:00Z".parse().unwrap());
+            let later = later.unwrap().authority;
+            assert_eq!(later.digest().unwrap(), first.digest().unwrap());
+            let is_same = later.certificate() == first.certificate();
             assert_eq!(is_same, has_kubeconfig);
-            assert_eq!(
-                open(dir.path()).unwrap().authority.certificate(),
-                later.authority.certificate(),
-                "it is written"
-            );
+            let again = open(dir.path()).unwrap().authority;
+            assert_eq!(again.certificate(), later.certificate(), "it is written");
         }
     }
 

@@ -35,7 +35,7 @@ impl Acceptor {
 }
 
 /// A connection's service, whose requests carry the client certificate if there is one.
-pub(super) type WithCertificate<S> = tower::util::Either<AddExtension<S, PeerCertificates>, S>;
+pub(crate) type WithCertificate<S> = tower::util::Either<AddExtension<S, PeerCertificates>, S>;
 
 impl<I, S> Accept<I, S> for Acceptor
 where

@@ -3,7 +3,6 @@
 mod acceptor;
 mod clients;
 mod ending;
-mod first_byte;
 mod keeper;
 mod verifier;
 
@@ -16,9 +15,8 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{DistinguishedName, ServerConfig};
 
-pub(crate) use acceptor::Acceptor;
+pub(crate) use acceptor::{Acceptor, WithCertificate};
 pub(crate) use clients::ClientAuthorityFiles;
-pub(crate) use first_byte::TlsOrHttp;
 pub(crate) use keeper::{TlsKeeper, TlsOrigin};
 use verifier::KeyOwnership;
 

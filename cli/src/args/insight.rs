@@ -10,9 +10,10 @@ use super::remote::RemoteArgs;
 /// Footer of `why --help`: names of kinds, exit codes and the default server.
 pub(crate) const WHY_HELP: &str = "\
 KIND is a resource name as in kubectl (pvc, pv, pod, node, persistentvolumeclaims, deployments.apps ...), or attachment for \
-volumeattachments.
+volumeattachments. For several objects, use KIND NAME NAME... or KIND/NAME KIND/NAME..., as in kubectl.
 
-Exit codes: 0 the object is healthy, or waits for an event that needs no action; 1 the object needs attention; 2 the command failed.
+Exit codes: 0 the object is healthy, or waits for an event that needs no action; 1 the object needs attention; 2 the command failed. \
+With several objects, the highest of their codes.
 
 The default server is http://127.0.0.1:8080. As a kubectl plugin, the command uses the server of the kubeconfig instead.";
 
@@ -32,7 +33,8 @@ Exit codes: 0 done; 2 the command failed.";
 /// Footer of `--help` of the commands that change objects: the plan, and exit codes.
 pub(crate) const CHANGE_HELP: &str = "\
 The command shows its plan and asks for confirmation. It executes exactly this plan: if an object has changed in the meantime, \
-the command changes nothing. Without a terminal, --yes is required.
+the command changes nothing. Without a terminal, --yes is required. If you name several objects, each has a plan of its own, and \
+the command stops at the first failure.
 
 Exit codes: 0 done, or shown with --dry-run; 1 declined; 2 the command failed.";
 
@@ -74,9 +76,9 @@ pub(crate) struct WhereArgs {
 /// `orlop why` and `orlop impact`.
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
-    /// The object: pvc/NAME, pv/NAME, pod/NAME, node/NAME, attachment/NAME
-    #[arg(value_name = "KIND/NAME")]
-    pub(crate) object: String,
+    /// The objects: pvc/NAME, pv/NAME, pod/NAME, node/NAME, attachment/NAME; also as KIND NAME...
+    #[arg(value_name = "KIND/NAME", required = true, num_args = 1..)]
+    pub(crate) objects: Vec<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     pub(crate) output: TextOrJson,
@@ -87,10 +89,10 @@ pub(crate) struct WhyArgs {
 /// `orlop history`.
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// The object, which may already be deleted
-    #[arg(value_name = "KIND/NAME")]
-    pub(crate) object: String,
-    /// Maximum number of writes to show, newest first
+    /// The objects, which may already be deleted; also as KIND NAME...
+    #[arg(value_name = "KIND/NAME", required = true, num_args = 1..)]
+    pub(crate) objects: Vec<String>,
+    /// Maximum number of writes to show for each object, newest first
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     /// Show the next page; TOKEN is at the end of the previous page
@@ -106,9 +108,10 @@ pub(crate) struct HistoryArgs {
 /// `orlop diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The object and two revisions or times (2026-01-31T12:00:00Z); the default of the second is the current state
-    #[arg(value_name = "KIND/NAME@REV..REV")]
-    pub(crate) object: String,
+    /// The object and two revisions or times (2026-01-31T12:00:00Z); the default of the second is the current state. Several objects, and
+    /// KIND NAME@REV..REV, are possible
+    #[arg(value_name = "KIND/NAME@REV..REV", required = true, num_args = 1..)]
+    pub(crate) objects: Vec<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value = "text")]
     pub(crate) output: TextOrJson,
@@ -174,9 +177,10 @@ pub(crate) struct ChangeArgs {
 /// `orlop undelete`.
 #[derive(Debug, Args)]
 pub(crate) struct UndeleteArgs {
-    /// The object, and the revision or time (2026-01-31T12:00:00Z) to restore; by default its last state
-    #[arg(value_name = "KIND/NAME@REV")]
-    pub(crate) object: String,
+    /// The object, and the revision or time (2026-01-31T12:00:00Z) to restore; by default its last state. Several objects, and KIND
+    /// NAME@REV, are possible
+    #[arg(value_name = "KIND/NAME@REV", required = true, num_args = 1..)]
+    pub(crate) objects: Vec<String>,
     #[command(flatten)]
     pub(crate) change: ChangeArgs,
 }
@@ -184,9 +188,9 @@ pub(crate) struct UndeleteArgs {
 /// `orlop unblock`.
 #[derive(Debug, Args)]
 pub(crate) struct UnblockArgs {
-    /// The terminating object
-    #[arg(value_name = "KIND/NAME")]
-    pub(crate) object: String,
+    /// The terminating objects; also as KIND NAME...
+    #[arg(value_name = "KIND/NAME", required = true, num_args = 1..)]
+    pub(crate) objects: Vec<String>,
     /// Also remove the finalizer of a driver that is not registered anywhere, even if the driver may still run. Resources
     /// that the driver has not cleaned up remain
     #[arg(long)]

@@ -31,24 +31,27 @@ const HERE: &str = "http://127.0.0.1:8080";
 type Done = Result<Insight, ConfigError>;
 
 pub(super) fn why(args: WhyArgs, caller: Caller) -> Done {
-    let object = names::object(&args.object)?;
-    asked(Deed::Why { object, output: args.output }, args.server, caller)
+    let objects = names::several(&args.objects, names::object)?;
+    asked(Deed::Why { objects, output: args.output }, args.server, caller)
 }
 
 pub(super) fn impact(args: WhyArgs, caller: Caller) -> Done {
-    let object = names::object(&args.object)?;
-    asked(Deed::Impact { object, output: args.output }, args.server, caller)
+    let objects = names::several(&args.objects, names::object)?;
+    asked(Deed::Impact { objects, output: args.output }, args.server, caller)
 }
 
 pub(super) fn history(args: HistoryArgs, caller: Caller) -> Done {
-    let HistoryArgs { object, limit, token, output, server } = args;
-    let object = names::object(&object)?;
-    asked(Deed::History { object, limit, token, output }, server, caller)
+    let HistoryArgs { objects, limit, token, output, server } = args;
+    let objects = names::several(&objects, names::object)?;
+    if token.is_some() && objects.len() > 1 {
+        return Err(wrong("--continue continues the history of one object: specify one object"));
+    }
+    asked(Deed::History { objects, limit, token, output }, server, caller)
 }
 
 pub(super) fn diff(args: DiffArgs, caller: Caller) -> Done {
-    let (object, from, to) = names::object_between(&args.object)?;
-    asked(Deed::Diff { object, from, to, output: args.output }, args.server, caller)
+    let objects = names::several(&args.objects, names::object_between)?;
+    asked(Deed::Diff { objects, output: args.output }, args.server, caller)
 }
 
 pub(super) fn get(args: GetArgs, caller: Caller) -> Done {
@@ -68,34 +71,41 @@ pub(super) fn record(args: RecordArgs, caller: Caller) -> Done {
 }
 
 pub(super) fn undelete(args: UndeleteArgs, caller: Caller) -> Done {
-    let (object, at) = names::object_at(&args.object)?;
-    change(object, Verb::Undelete { at }, args.change, caller)
+    let named = names::several(&args.objects, names::object_at)?;
+    let operations = named.into_iter().map(|(object, at)| (object, Verb::Undelete { at })).collect();
+    change(operations, args.change, caller)
 }
 
 pub(super) fn unblock(args: UnblockArgs, caller: Caller) -> Done {
-    change(names::object(&args.object)?, Verb::Unblock { force: args.force }, args.change, caller)
+    let objects = names::several(&args.objects, names::object)?;
+    let operations =
+        objects.into_iter().map(|object| (object, Verb::Unblock { force: args.force })).collect();
+    change(operations, args.change, caller)
 }
 
 pub(super) fn pv(command: PvCommand, caller: Caller) -> Done {
     let PvCommand::Reclaim(args) = command;
     let claim = args.claim.as_deref().map(names::claim).transpose()?;
     let verb = if args.scrub { Verb::Scrub } else { Verb::KeepData { claim } };
-    change(of_kind(&args.name, VOLUMES)?, verb, args.change, caller)
+    change(vec![(of_kind(&args.name, VOLUMES)?, verb)], args.change, caller)
 }
 
 pub(super) fn pvc(command: PvcCommand, caller: Caller) -> Done {
     match command {
-        PvcCommand::Recover(args) => change(of_kind(&args.name, CLAIMS)?, Verb::Recover, args.change, caller),
+        PvcCommand::Recover(args) => {
+            change(vec![(of_kind(&args.name, CLAIMS)?, Verb::Recover)], args.change, caller)
+        }
         PvcCommand::Transfer(args) => {
             let verb = Verb::Transfer { namespace: args.to, name: args.new_name };
-            change(of_kind(&args.name, CLAIMS)?, verb, args.change, caller)
+            change(vec![(of_kind(&args.name, CLAIMS)?, verb)], args.change, caller)
         }
     }
 }
 
 pub(super) fn attachment(command: AttachmentCommand, caller: Caller) -> Done {
     let AttachmentCommand::Release(args) = command;
-    change(of_kind(&args.name, ATTACHMENTS)?, Verb::Release { force: args.force }, args.change, caller)
+    let release = Verb::Release { force: args.force };
+    change(vec![(of_kind(&args.name, ATTACHMENTS)?, release)], args.change, caller)
 }
 
 fn of_kind(
@@ -105,9 +115,9 @@ fn of_kind(
     Ok(names::of_kind(text, resource, wanted, known_as)?)
 }
 
-fn change(object: Named, verb: Verb, args: ChangeArgs, caller: Caller) -> Done {
+fn change(operations: Vec<(Named, Verb)>, args: ChangeArgs, caller: Caller) -> Done {
     let ChangeArgs { dry_run, yes, output, server } = args;
-    asked(Deed::Change(Change { object, verb, dry_run, yes, output }), server, caller)
+    asked(Deed::Change(Change { operations, dry_run, yes, output }), server, caller)
 }
 
 fn asked(deed: Deed, place: WhereArgs, caller: Caller) -> Done {
@@ -134,7 +144,7 @@ pub(super) fn server(
         Endpoint::Kubeconfig { path, server, .. } => {
             Ok(Endpoint::Kubeconfig { path, context: Some(named), server })
         }
-        Endpoint::Url { .. } => {
+        Endpoint::Url { .. } | Endpoint::Certificate(_) => {
             Err(wrong("--context selects a context of a kubeconfig: it cannot be used with --server alone"))
         }
     }

@@ -67,6 +67,7 @@ pub(super) fn read_token(path: &Path) -> Result<String, ConfigError> {
 pub fn url_of(endpoint: &Endpoint) -> Option<String> {
     match endpoint {
         Endpoint::Url { url, .. } => Some(url.clone()),
+        Endpoint::Certificate(certificate) => Some(certificate.url.clone()),
         Endpoint::Kubeconfig { server: Some(server), .. } => Some(server.clone()),
         Endpoint::Kubeconfig { path, context, server: None } => {
             let config = read_kubeconfig(path.as_deref()).ok()?;

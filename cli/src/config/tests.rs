@@ -129,7 +129,9 @@ fn controller_flags_select_the_server() {
         Endpoint::Url { url, token, ca_file: None, insecure: false } => {
             assert_eq!((url.as_str(), token.as_deref()), ("http://a", Some("abc")));
         }
-        Endpoint::Url { .. } | Endpoint::Kubeconfig { .. } => panic!("another endpoint"),
+        Endpoint::Url { .. } | Endpoint::Kubeconfig { .. } | Endpoint::Certificate(_) => {
+            panic!("another endpoint")
+        }
     }
     for (flags, want) in [(&[][..], None), (&["--master", "http://b"][..], Some("http://b"))] {
         let args = [&["controller", "--kubeconfig", "k"], flags].concat();
@@ -137,7 +139,9 @@ fn controller_flags_select_the_server() {
             Endpoint::Kubeconfig { path, context: None, server } => {
                 assert_eq!((path, server.as_deref()), (Some(PathBuf::from("k")), want));
             }
-            Endpoint::Url { .. } | Endpoint::Kubeconfig { .. } => panic!("another endpoint"),
+            Endpoint::Url { .. } | Endpoint::Kubeconfig { .. } | Endpoint::Certificate(_) => {
+                panic!("another endpoint")
+            }
         }
     }
 }
@@ -212,14 +216,35 @@ fn insight_command_lines_are_parsed() {
         }
     };
     let verb = |args: &[&str]| match deed(args) {
-        Deed::Change(change) => (change.object.name, change.verb),
+        Deed::Change(mut change) => {
+            let (object, verb) = change.operations.remove(0);
+            assert!(change.operations.is_empty(), "{args:?}");
+            (object.name, verb)
+        }
         _ => panic!("{args:?} changes nothing"),
     };
     assert!(matches!(deed(&["why", "pvc/data", "-n", "ns", "-o", "json"]), Deed::Why { .. }));
     assert!(matches!(deed(&["impact", "node/n"]), Deed::Impact { .. }));
     assert!(matches!(deed(&["history", "pvc/data", "--continue", "x"]), Deed::History { limit: 20, .. }));
-    assert!(matches!(deed(&["diff", "pvc/data@5..7"]), Deed::Diff { to: Some(_), .. }));
+    let Deed::Diff { objects, .. } = deed(&["diff", "pvc/data@5..7", "pvc/data@5"]) else {
+        panic!("no diff")
+    };
+    assert!(matches!(&objects[..], [(_, _, Some(_)), (_, _, None)]));
     assert!(matches!(deed(&["record", "-o", "x", "--from", "7"]), Deed::Record { from: Some(_), .. }));
+    for (args, wanted) in [
+        (&["why", "pvc", "data"][..], &["pvc/data"][..]),
+        (&["why", "pvc/data", "pod/web", "-n", "ns"], &["pvc/data", "pod/web"]),
+        (&["impact", "pods", "-n", "ns", "web", "api"], &["pods/web", "pods/api"]),
+        (&["history", "pvc", "data"], &["pvc/data"]),
+        (&["diff", "pvc", "data@5..7", "logs@5"], &["pvc/data", "pvc/logs"]),
+        (&["undelete", "pvc", "data@7", "logs"], &["pvc/data", "pvc/logs"]),
+        (&["unblock", "pvc/data", "pv/disk", "--yes"], &["pvc/data", "pv/disk"]),
+    ] {
+        let named = deed(args);
+        let got: Vec<String> =
+            named.objects().iter().map(|named| format!("{}/{}", named.kind, named.name)).collect();
+        assert_eq!(got, wanted, "{args:?}");
+    }
     for args in
         [&["get", "pv/a"][..], &["list", "pv", "a"], &["get", "pv", "a", "--as-of", "2026-01-31T12:00:00Z"]]
     {
@@ -240,8 +265,12 @@ fn insight_command_lines_are_parsed() {
     ] {
         assert_eq!(verb(args), ("a".to_owned(), wanted), "{args:?}");
     }
-    let cases: [(&[&str], &[&str]); 12] = [
-        (&["why", "data"], &["KIND/NAME"]),
+    let cases: [(&[&str], &[&str]); 16] = [
+        (&["why", "data"], &["KIND/NAME", "KIND NAME"]),
+        (&["why"], &["KIND/NAME"]),
+        (&["why", "pvc", "pvc/data"], &["KIND/NAME for each object"]),
+        (&["unblock", "pvc/data", "web"], &["KIND/NAME for each object"]),
+        (&["history", "pvc", "a", "b", "--continue", "x"], &["--continue", "one object"]),
         (&["diff", "pvc/data"], &["KIND/NAME@REV"]),
         (&["undelete", "pv/a@soon"], &["soon", "neither a revision"]),
         (&["pv", "reclaim", "a"], &["--keep-data", "--scrub"]),
@@ -272,6 +301,7 @@ fn insight_commands_select_the_server() {
             Ok(Config::Tool(Tool(Task::Insight(insight)))) => match insight.server {
                 Endpoint::Url { url, .. } => url,
                 Endpoint::Kubeconfig { path, context, .. } => format!("{path:?} {context:?}"),
+                Endpoint::Certificate(certificate) => certificate.url,
             },
             Ok(_) => panic!("no question"),
             Err(error) => error.to_string(),

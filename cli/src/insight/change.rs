@@ -17,8 +17,8 @@ const FORCE_WORDS: &str = "data may be corrupted";
 
 /// A requested change.
 pub(crate) struct Change {
-    pub(crate) object: Named,
-    pub(crate) verb: Verb,
+    /// The operations, each on one object and with a plan of its own.
+    pub(crate) operations: Vec<(Named, Verb)>,
     /// Show the plan only.
     pub(crate) dry_run: bool,
     /// Do not ask for confirmation.
@@ -89,17 +89,18 @@ impl Verb {
     }
 }
 
-/// Shows the plan, asks for confirmation and carries it out. Results are written to stdout, and so is the plan of
+/// Shows the plan of one of the operations, asks for confirmation and carries it out. Results are written to stdout, and so is the plan of
 /// a dry run.
 pub(super) async fn change(
     session: &Session,
     change: &Change,
+    (object, verb): &(Named, Verb),
     person: Terminal<'_>,
     look: Style,
 ) -> Result<(String, Ended), InsightError> {
-    let object = session.object(&change.object)?;
-    let options = change.verb.options(session).await?;
-    let plan = send(session, &object, &change.verb, &options, true).await?;
+    let object = session.object(object)?;
+    let options = verb.options(session).await?;
+    let plan = send(session, &object, verb, &options, true).await?;
     let is_empty = plan["steps"].as_array().is_none_or(Vec::is_empty);
     if change.dry_run || is_empty {
         let text = match change.output {
@@ -112,7 +113,7 @@ pub(super) async fn change(
         return Ok((String::new(), Ended::Declined));
     }
     let options = held_to(options, &plan);
-    let done = send(session, &object, &change.verb, &options, false).await?;
+    let done = send(session, &object, verb, &options, false).await?;
     let text = match change.output {
         TextOrJson::Text => render::done(&done, look),
         TextOrJson::Json => render::json(&done),

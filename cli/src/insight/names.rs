@@ -1,4 +1,6 @@
 //! Parses the names of objects and points in time: `KIND/NAME`, `KIND/NAME@REV`, `KIND/NAME@REV..REV`. Pure.
+//!
+//! As in kubectl, the kind may also be a word of its own, followed by the names of one or more objects.
 
 use jiff::Timestamp;
 
@@ -31,8 +33,13 @@ impl std::fmt::Display for Point {
 /// A name that cannot be parsed, and the expected format.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    #[error("{0:?} is not an object: use KIND/NAME, such as pvc/data")]
+    #[error("{0:?} is not an object: use KIND/NAME, such as pvc/data, or KIND NAME, such as pvc data")]
     Object(String),
+    #[error(
+        "{0:?} has a kind of its own and objects with a kind: use KIND/NAME for each object, such as pvc/data pod/web, or KIND once, such \
+         as pvc data logs"
+    )]
+    Mixed(String),
     #[error("{0:?} is neither a revision such as 1234 nor a time such as 2026-01-31T12:00:00Z")]
     Point(String),
     #[error(
@@ -57,6 +64,23 @@ pub(crate) fn object(text: &str) -> Result<Named, NameError> {
         return Err(wrong());
     }
     Ok(Named { kind: kind.to_owned(), name: name.to_owned() })
+}
+
+/// Parses objects, each with `parse`: `KIND/NAME...` or `KIND NAME...`.
+pub(crate) fn several<T>(
+    words: &[String],
+    parse: impl Fn(&str) -> Result<T, NameError>,
+) -> Result<Vec<T>, NameError> {
+    match words.iter().filter(|word| word.contains('/')).count() {
+        0 => match words {
+            [kind, names @ ..] if !names.is_empty() => {
+                names.iter().map(|name| parse(&format!("{kind}/{name}"))).collect()
+            }
+            _ => Err(NameError::Object(words.join(" "))),
+        },
+        combined if combined == words.len() => words.iter().map(|word| parse(word)).collect(),
+        _ => Err(NameError::Mixed(words.join(" "))),
+    }
 }
 
 /// Parses a revision or a time.
@@ -151,6 +175,34 @@ mod tests {
         ] {
             assert_eq!(object(text).ok(), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn several_objects_are_parsed_as_in_kubectl() {
+        let split = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (line, wanted) in [
+            ("pvc/data", Ok(vec![named("pvc", "data")])),
+            ("pvc data", Ok(vec![named("pvc", "data")])),
+            ("PersistentVolumeClaims data", Ok(vec![named("PersistentVolumeClaims", "data")])),
+            ("pvc/data pod/web", Ok(vec![named("pvc", "data"), named("pod", "web")])),
+            ("deploy.apps web api", Ok(vec![named("deploy.apps", "web"), named("deploy.apps", "api")])),
+            ("pvc", Err(NameError::Object("pvc".into()))),
+            ("", Err(NameError::Object(String::new()))),
+            ("pvc ", Err(NameError::Object("pvc/".into()))),
+            (" data", Err(NameError::Object("/data".into()))),
+            ("pvc pvc/data", Err(NameError::Mixed("pvc pvc/data".into()))),
+            ("pvc/data web", Err(NameError::Mixed("pvc/data web".into()))),
+            ("pvc/a/b", Err(NameError::Object("pvc/a/b".into()))),
+            ("pvc data@7", Err(NameError::Object("pvc/data@7".into()))),
+        ] {
+            assert_eq!(several(&split(line), object), wanted, "{line:?}");
+        }
+        let at = |name, point| (named("pvc", name), point);
+        assert_eq!(
+            several(&split("pvc a@7 b"), object_at),
+            Ok(vec![at("a", Some(Point::Revision(7))), at("b", None)])
+        );
+        assert_eq!(several(&[], object), Err(NameError::Object(String::new())));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The outcome of a command.
 
-/// The outcome of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The outcome of a command, from the best to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Ended {
     /// The command succeeded.
     Well,
@@ -9,4 +9,6 @@ pub(super) enum Ended {
     NeedsAttention,
     /// The user declined.
     Declined,
+    /// There is no answer about an object; the error is printed already.
+    Failed,
 }

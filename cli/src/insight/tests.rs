@@ -88,10 +88,11 @@ async fn reclaim(
 ) -> (String, Result<(String, Ended), InsightError>) {
     let session = Session::begin(server.client(), Some("ns")).await.unwrap();
     let verb = Verb::KeepData { claim: Some(("ns".to_owned(), "data".to_owned())) };
-    let change = Change { object: volume("a"), verb, dry_run, yes, output: TextOrJson::Text };
+    let operation = (volume("a"), verb);
+    let change = Change { operations: vec![operation.clone()], dry_run, yes, output: TextOrJson::Text };
     let (mut answers, mut out) = (answer.as_bytes(), Vec::new());
     let person = Terminal { is_there, answers: &mut answers, out: &mut out, look: look() };
-    let ended = change::change(&session, &change, person, look()).await;
+    let ended = change::change(&session, &change, &operation, person, look()).await;
     (String::from_utf8(out).unwrap(), ended)
 }
 
@@ -172,6 +173,57 @@ async fn severity_determines_the_outcome_of_why() {
         let (_, ended) = look::why(&session, &volume("a"), TextOrJson::Text, look()).await.unwrap();
         assert_eq!(ended, wanted, "{severity}");
     }
+}
+
+/// The answers about several objects, as JSON or as text: the output, the errors and the outcome.
+async fn several(server: &Server, names: &[&str], output: TextOrJson) -> (String, String, Ended) {
+    let session = Session::begin(server.client(), None).await.unwrap();
+    let objects: Vec<Named> = names.iter().map(|name| volume(name)).collect();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let streams = Streams { out: &mut out, err: &mut err };
+    let why = async |object: &Named| look::why(&session, object, output, look()).await;
+    let ended = each(&objects, output, streams, why).await.unwrap();
+    (String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap(), ended)
+}
+
+#[tokio::test]
+async fn several_objects_have_one_answer_each_and_the_worst_outcome() {
+    let path = |name: &str| format!("GET /apis/orlop.dev/v1/persistentvolumes/{name}/why");
+    let answer = |name: &str, severity: &str| json!({"severity": severity, "summary": format!("volume {name}."), "object": {"kind": "PersistentVolume", "name": name}});
+    let server = Server::default().with(&path("a"), 200, answer("a", "ok")).with(
+        &path("b"),
+        200,
+        answer("b", "attention"),
+    );
+    for (names, wanted) in [
+        (&["a", "a"][..], Ended::Well),
+        (&["b", "a"], Ended::NeedsAttention),
+        (&["none", "b", "a"], Ended::Failed),
+    ] {
+        let (out, err, ended) = several(&server, names, TextOrJson::Json).await;
+        assert_eq!(ended, wanted, "{names:?}");
+        let documents: Vec<Value> =
+            serde_json::Deserializer::from_str(&out).into_iter().collect::<Result<_, _>>().unwrap();
+        let got: Vec<&str> = documents.iter().filter_map(|one| one["object"]["name"].as_str()).collect();
+        let want: Vec<&str> = names.iter().copied().filter(|name| *name != "none").collect();
+        assert_eq!(got, want);
+        assert_eq!(err.contains("cannot explain pv none"), wanted == Ended::Failed, "{err}");
+    }
+    let text = several(&server, &["a", "b"], TextOrJson::Text).await.0;
+    assert!(text.find("volume a.").unwrap() < text.find("\n\n").unwrap(), "{text}");
+    assert!(text.find("\n\n").unwrap() < text.find("volume b.").unwrap(), "{text}");
+}
+
+#[tokio::test]
+async fn unknown_kind_prevents_the_whole_command() {
+    let server = Server::default();
+    let operations = ["pv", "pvx"]
+        .map(|kind| (Named { kind: kind.to_owned(), name: "a".to_owned() }, Verb::Undelete { at: None }));
+    let change =
+        Change { operations: operations.into(), dry_run: false, yes: true, output: TextOrJson::Text };
+    let error = perform(server.client(), None, &Deed::Change(change)).await.unwrap_err();
+    assert!(matches!(error, InsightError::Kind(_)), "{error}");
+    assert!(server.asked().is_empty(), "nothing was requested");
 }
 
 #[tokio::test]

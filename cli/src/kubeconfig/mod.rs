@@ -136,6 +136,7 @@ fn authority_of(server: &Endpoint) -> Result<Option<String>, CommandError> {
             .map_err(|source| CommandError::Read { path: path.clone(), source }),
         Endpoint::Url { ca_file: None, .. } => Ok(None),
         Endpoint::Kubeconfig { path, context, .. } => Ok(trusted_by(path.as_deref(), context.as_deref())),
+        Endpoint::Certificate(certificate) => Ok(Some(certificate.authority.clone())),
     }
 }
 

@@ -32,6 +32,7 @@ fn of_connection(server: &Endpoint) -> Option<ClusterInfo> {
     let authority = match server {
         Endpoint::Url { ca_file, .. } => std::fs::read_to_string(ca_file.as_ref()?).ok()?,
         Endpoint::Kubeconfig { path, context, .. } => trusted_by(path.as_deref(), context.as_deref())?,
+        Endpoint::Certificate(certificate) => certificate.authority.clone(),
     };
     Some(ClusterInfo { server: format!("https://{host}:{port}"), authority })
 }

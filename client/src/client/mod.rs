@@ -2,6 +2,7 @@
 //! process. Both send the same user agent, and neither has a rate limit or retries: queues retry, because they know which work
 //! is still needed.
 
+mod certificate;
 mod credentials;
 mod identity_file;
 mod kubeconfig;
@@ -28,6 +29,7 @@ use tower::timeout::Timeout;
 use tower::util::{AndThen, MapFuture};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
+pub use certificate::ClientCertificate;
 pub use credentials::without_password;
 use identity_file::IdentityFile;
 pub use kubeconfig::read as read_kubeconfig;
@@ -73,6 +75,8 @@ pub enum Endpoint {
         /// Base URL that overrides the one in the file.
         server: Option<String>,
     },
+    /// A client certificate in memory.
+    Certificate(Box<ClientCertificate>),
 }
 
 /// The reason why no client could be created. The text never contains tokens.
@@ -158,6 +162,10 @@ async fn configuration(endpoint: Endpoint) -> Result<Config, ConnectError> {
                 config.cluster_url = parse_url(&url)?;
             }
             config
+        }
+        Endpoint::Certificate(certificate) => {
+            let url = parse_url(&certificate.url)?;
+            certificate.configuration(url).map_err(ConnectError::Setup)?
         }
     };
     credentials::check_token(&config.auth_info).map_err(ConnectError::Token)?;

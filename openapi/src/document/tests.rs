@@ -340,6 +340,17 @@ fn non_resource_endpoints_are_documented() {
     for path in ["/livez", "/readyz/{check}", "/metrics", "/orlop/snapshot", "/openapi/v3"] {
         assert!(paths.contains(&&path.to_owned()), "{path} in {paths:?}");
     }
+    for (path, success, fields) in [
+        ("/orlop/sign-in", "200", ["token", "user", "expires"]),
+        ("/orlop/sign-in/codes", "201", ["code", "link", "expires"]),
+    ] {
+        let responses = &orlop["paths"][path]["post"]["responses"];
+        let schema = &responses[success]["content"]["application/json"]["schema"];
+        assert_eq!(schema["required"], json!(fields), "{path}");
+        for error in ["401", "403", "404", "429"] {
+            assert!(responses[error]["description"].is_string(), "{path} {error}");
+        }
+    }
     let version = parsed(documents.v3("version").expect("there is one"));
     assert_eq!(version["paths"]["/version"]["get"]["operationId"], "getCodeVersion");
 }
