@@ -3,8 +3,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use orlop_apimachinery::clock::Backoff;
+use orlop_apimachinery::warning_pace::WarningPace;
 use orlop_apiserver::HealthCheck;
 use orlop_auth::file_version::{FileCheck, ReadVersion};
 use orlop_cli::args::EncryptionArgs;
@@ -24,6 +26,12 @@ const TRY_AGAIN: u32 = 30;
 
 /// The interval between two attempts to read objects that were unreadable when the server started.
 const RECOVER_EVERY: Duration = Duration::from_secs(1);
+
+/// The longest interval between two attempts to write them, for example while the disk is full.
+const RECOVER_AT_LEAST_EVERY: Duration = Duration::from_secs(60);
+
+/// The minimum interval between two warnings that they cannot be written.
+const WARN_EVERY: Duration = Duration::from_secs(300);
 
 /// Reads the configuration, and waits until its KMS plugins respond or time out.
 pub(crate) async fn load(args: &EncryptionArgs) -> Result<Result<Encryption, EncryptionError>, JoinError> {
@@ -48,9 +56,11 @@ pub(crate) async fn recover<V: View>(
     end: CancellationToken,
 ) {
     let mut recovery = Recovery::new(&store.head());
-    let mut ticks = tokio::time::interval(RECOVER_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while !recovery.is_done() && end.run_until_cancelled(ticks.tick()).await.is_some() {
+    let (mut pace, mut backoff) =
+        (WarningPace::new(WARN_EVERY), Backoff::new(RECOVER_EVERY, RECOVER_AT_LEAST_EVERY));
+    let mut wait = Duration::ZERO;
+    while !recovery.is_done() && end.run_until_cancelled(tokio::time::sleep(wait)).await.is_some() {
+        wait = RECOVER_EVERY;
         loop {
             let (encryption, head) = (encryption.clone(), store.head());
             // A decryption may wait for a plugin.
@@ -66,12 +76,17 @@ pub(crate) async fn recover<V: View>(
             let records = writes.len();
             match store.commit(writes).await {
                 Ok(_) => {
-                    tracing::info!(records, "rewrote records that were unreadable when the server started")
+                    pace.succeeds();
+                    backoff.reset();
+                    tracing::info!(records, "rewrote records that were unreadable when the server started");
                 }
                 // A client replaced or deleted one of them at the same time.
                 Err(CommitError::Conflict { .. }) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot rewrite records that have become readable");
+                    wait = backoff.advance();
+                    if pace.fails(Instant::now()) {
+                        tracing::warn!(%error, again_in = ?wait, "cannot rewrite records that have become readable");
+                    }
                     break;
                 }
             }

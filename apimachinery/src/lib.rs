@@ -3,7 +3,7 @@
 //! Reading order: [`quantity`] parses amounts such as `5Gi`, [`names`] checks names and keys, [`labels`] and [`fields`]
 //! are the two selector languages, [`duration`] parses and formats durations as Go does, [`clock`] provides the time for
 //! timestamps, [`query`] parses booleans and numbers in query strings, [`quota`] computes what objects consume,
-//! [`version`] orders API versions, and [`steps`] bounds the work of an operation.
+//! [`version`] orders API versions, [`steps`] bounds the work of an operation, and [`warning_pace`] limits repeated warnings.
 
 pub mod clock;
 pub mod duration;
@@ -17,6 +17,7 @@ pub mod steps;
 #[cfg(any(test, feature = "testing"))]
 pub mod thread_time;
 pub mod version;
+pub mod warning_pace;
 
 use std::fmt::Write as _;
 

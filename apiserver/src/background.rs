@@ -88,6 +88,7 @@ pub(crate) async fn keep_extension_authentication(server: &Inner) {
 /// Restores the system namespaces, the Service of this server, the ConfigMap for other API servers, and the objects of
 /// [`system_objects`].
 pub(crate) async fn keep_system_objects(server: Arc<Inner>) {
+    let mut progress = system_objects::Progress::default();
     let mut authorities = server.config.auth.client_authorities.as_ref().map(|current| current.changes());
     loop {
         let changed = async {
@@ -106,7 +107,7 @@ pub(crate) async fn keep_system_objects(server: Arc<Inner>) {
             tracing::warn!(error, "cannot create the system namespaces");
         }
         keep_kubernetes_service(&server).await;
-        system_objects::keep(&server, false).await;
+        system_objects::keep(&server, &mut progress, false).await;
     }
 }
 

@@ -161,7 +161,7 @@ impl Server {
         background::keep_kubernetes_service(&inner).await;
         background::keep_extension_authentication(&inner).await;
         crd_controller::serve_stored(&inner);
-        system_objects::keep(&inner, true).await;
+        system_objects::keep(&inner, &mut system_objects::Progress::default(), true).await;
         let tasks = TaskTracker::new();
         tasks.spawn(crd_controller::follow(inner.clone()));
         tasks.spawn(background::keep_system_objects(inner.clone()));

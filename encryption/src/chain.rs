@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use orlop_store::TransformError;
 
-use crate::errors::aggregate;
+use crate::errors::{aggregate, aggregate_failures};
 use crate::kms::KmsProvider;
 use crate::provider::Provider;
 
@@ -70,11 +71,11 @@ impl Chain {
     }
 
     /// The stored form of a value; `None` if it is the value itself.
-    pub(crate) fn write(&self, key: &str, value: &[u8]) -> Result<Option<Bytes>, String> {
+    pub(crate) fn write(&self, key: &str, value: &[u8]) -> Result<Option<Bytes>, TransformError> {
         match self.0.first() {
             None | Some(Link::Identity) => Ok(None),
             Some(Link::Keys(Keys { prefix, keys, .. })) => {
-                let Some((name, provider)) = keys.first() else { return Err(NO_PREFIX.to_owned()) };
+                let Some((name, provider)) = keys.first() else { return Err(NO_PREFIX.into()) };
                 let encrypted = provider.encrypt(key, value)?;
                 Ok(Some([prefix.as_bytes(), name.as_bytes(), b":", &encrypted].concat().into()))
             }
@@ -97,7 +98,7 @@ impl Chain {
     }
 
     /// The value of a stored form.
-    pub(crate) fn read(&self, key: &str, stored: &[u8]) -> Result<Read, String> {
+    pub(crate) fn read(&self, key: &str, stored: &[u8]) -> Result<Read, TransformError> {
         let mut errors = Vec::new();
         for (nth, link) in self.0.iter().enumerate() {
             match link {
@@ -109,7 +110,7 @@ impl Chain {
                         return Ok(Read { value: Some(value.into()), is_stale: nth > 0 || !is_first });
                     }
                     // A later provider may have the same prefix and the right key.
-                    Some(Err(error)) => errors.push(error),
+                    Some(Err(error)) => errors.push(error.into()),
                     None => {}
                 },
                 Link::Kms(Kms { prefix, provider }) => {
@@ -123,10 +124,10 @@ impl Chain {
                 }
             }
         }
-        match aggregate(errors) {
+        match aggregate_failures(&errors) {
             Some(error) => Err(error),
-            None if matches!(self.0[..], [Link::Identity]) => Err(NOT_PLAIN.to_owned()),
-            None => Err(NO_PREFIX.to_owned()),
+            None if matches!(self.0[..], [Link::Identity]) => Err(NOT_PLAIN.into()),
+            None => Err(NO_PREFIX.into()),
         }
     }
 }
@@ -216,7 +217,7 @@ mod tests {
                 "[cipher: message authentication failed, no key]",
             ),
         ] {
-            assert_eq!(reader.read(KEY, &value), Err(want.to_owned()), "{name}");
+            assert_eq!(reader.read(KEY, &value), Err(want.into()), "{name}");
         }
     }
 

@@ -185,8 +185,7 @@ fn is_readable_by_others(mode: u32) -> bool {
 
 impl Transformer for Encryption {
     fn encode(&self, key: &Key, value: &Bytes) -> Result<Option<Bytes>, TransformError> {
-        let written = self.rules.load().rules.chain(key).write(key.as_str(), value);
-        written.map_err(|error| TransformError(error.into()))
+        self.rules.load().rules.chain(key).write(key.as_str(), value)
     }
 
     fn decode(&self, key: &Key, stored: &Bytes) -> Result<Decoded, TransformError> {
@@ -198,7 +197,9 @@ impl Transformer for Encryption {
         };
         match fallback.as_deref().map(read) {
             Some(Ok(Read { value, .. })) => Ok(Decoded { value, is_stale: true }),
-            Some(Err(_)) | None => Err(TransformError(error.into())),
+            // The fallback may decrypt it later.
+            Some(Err(later)) if later.is_temporary() && !error.is_temporary() => Err(later),
+            Some(Err(_)) | None => Err(error),
         }
     }
 

@@ -91,7 +91,7 @@ fn lost<V>(
             {
                 continue;
             }
-            let first = || Lost { records: 0, key: record.key.clone(), problem };
+            let first = || Lost { records: 0, key: record.key.clone(), problem: problem.to_string() };
             lost.get_or_insert_with(first).records += 1;
         }
         let Some(last) = last else { return (checked, lost) };

@@ -13,7 +13,7 @@ use orlop_encryption::kms::proto::EncryptedObject;
 use orlop_encryption::recover::Recovery;
 use orlop_encryption::{Encryption, EncryptionError};
 use orlop_store::embedded::{Embedded, Options};
-use orlop_store::{Expect, Key, Kv, Op, Transformer, Write};
+use orlop_store::{Expect, Key, Kv, Op, TransformError, Transformer, Write};
 use prost::Message as _;
 
 const VALUE: &str = r#"{"metadata":{"name":"a","namespace":"default"},"data":{"k":"dmFsdWU="}}"#;
@@ -245,6 +245,7 @@ fn values_that_the_plugin_does_not_know_are_unreadable() {
         for _ in 0..2 {
             let error = encryption.decode(&Key::from(SECRET), &stored(object)).unwrap_err();
             assert_eq!(error.to_string(), want);
+            assert!(!error.is_temporary(), "{error}");
         }
     }
     assert_eq!(plugin.state().decrypt_calls, 3, "failed calls are not repeated immediately");
@@ -347,7 +348,7 @@ async fn objects_are_readable_when_the_plugin_starts_after_the_server() {
     let encryption = Arc::new(Encryption::load(&config).unwrap());
     let store = open(place.0.path(), &encryption);
     let record = store.head().get(&nth(0)).unwrap().clone();
-    assert_eq!(record.unreadable().unwrap().to_string(), NOT_YET);
+    assert_eq!(record.unreadable(), Some(&TransformError::temporary(NOT_YET)));
     assert_eq!(store.head().get("/registry/configmaps/default/a").unwrap().value, "map");
     assert!(put(&store, SECRET, "value").await.unwrap_err().contains(NOT_YET));
     let down = probe(&encryption).unwrap_err();

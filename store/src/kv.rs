@@ -24,6 +24,9 @@ pub struct Usage {
     pub data: u64,
     /// The limit of `data`; 0 when there is none.
     pub max_data: u64,
+    /// The former versions of sensitive records that the last erasure left, because they could not be read, for example without their
+    /// KMS plugin. They are hidden, and their files contain them in their stored form.
+    pub unread_former_versions: u64,
 }
 
 /// A revisioned key-value store.

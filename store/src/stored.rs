@@ -6,12 +6,41 @@ use bytes::Bytes;
 
 /// Why a value could not be transformed. Never contains the value or a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TransformError(pub Arc<str>);
+pub enum TransformError {
+    /// Another attempt fails too, for example because the key is unknown or the bytes are damaged.
+    #[error("{0}")]
+    Permanent(Arc<str>),
+    /// A later attempt may succeed, for example when a KMS plugin responds again.
+    #[error("{0}")]
+    Temporary(Arc<str>),
+}
+
+impl TransformError {
+    /// A failure that may end without a change of the value or of the configuration.
+    pub fn temporary(why: impl Into<Arc<str>>) -> Self {
+        TransformError::Temporary(why.into())
+    }
+
+    /// Whether a later attempt may succeed.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            TransformError::Temporary(_) => true,
+            TransformError::Permanent(_) => false,
+        }
+    }
+}
 
 impl From<&str> for TransformError {
+    /// A permanent failure.
     fn from(why: &str) -> Self {
-        TransformError(why.into())
+        TransformError::Permanent(why.into())
+    }
+}
+
+impl From<String> for TransformError {
+    /// A permanent failure.
+    fn from(why: String) -> Self {
+        TransformError::Permanent(why.into())
     }
 }
 

@@ -28,7 +28,8 @@ pub trait Transformer: Send + Sync {
     /// The value of a stored form.
     ///
     /// # Errors
-    /// The stored form cannot be read.
+    /// The stored form cannot be read. If the failure is temporary, the store retains a former version that it has to erase until it can
+    /// read it.
     fn decode(&self, key: &Key, stored: &Bytes) -> Result<Decoded, TransformError>;
 
     /// Whether a write today would use another stored form. Requests call it, so it must not block; [`decode`](Self::decode) may.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use orlop_apimachinery::warning_pace::WarningPace;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -150,7 +151,7 @@ impl<B: Backend> Writer<B> {
     fn run(mut self) {
         let batch = self.delivery.batch;
         let mut bucket = batch.throttle.map(Bucket::new);
-        let mut warned: Option<Instant> = None;
+        let mut pace = WarningPace::new(WARN_EVERY);
         while let Some(items) = self.queue.take(batch.max_size, batch.max_wait) {
             if let Some(bucket) = &mut bucket {
                 let wait = bucket.take(Instant::now());
@@ -161,14 +162,13 @@ impl<B: Backend> Writer<B> {
             let result = self.backend.write(&events, &self.queue);
             match &result {
                 Ok(()) => {
-                    if warned.take().is_some() {
+                    if pace.succeeds() {
                         tracing::info!(plugin = self.plugin, "audit events are written again");
                     }
                 }
                 Err(WriteFailure { count, error }) => {
                     self.metrics.failed(self.plugin, *count);
-                    if warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
-                        warned = Some(Instant::now());
+                    if pace.fails(Instant::now()) {
                         tracing::warn!(plugin = self.plugin, count, error, "audit events are lost");
                     }
                 }

@@ -25,7 +25,13 @@ impl BootstrapTokens {
     /// immediately.
     pub(super) fn user_of(&self, token: &str) -> Option<UserInfo> {
         let token = BootstrapToken::parse(token)?;
-        let secret = find(&self.store.head(), "secrets", NAMESPACE, &token.secret_name())?;
+        let secret = match find(&self.store.head(), "secrets", NAMESPACE, &token.secret_name()) {
+            Ok(secret) => secret?,
+            Err(error) => {
+                tracing::warn!(%error, "a bootstrap token is rejected, because its Secret cannot be read");
+                return None;
+            }
+        };
         token.user(&secret, (self.clock)())
     }
 }

@@ -83,6 +83,7 @@ struct StoreGauges {
     full: IntGauge,
     data: IntGauge,
     max_data: IntGauge,
+    unread_former_versions: IntGauge,
     snapshots: IntCounterVec,
     snapshot_time: IntGauge,
 }
@@ -100,6 +101,10 @@ impl StoreGauges {
             max_data: IntGauge::new(
                 "orlop_store_max_data_bytes",
                 "The limit of orlop_store_data_bytes; 0 if there is none.",
+            )?,
+            unread_former_versions: IntGauge::new(
+                "orlop_store_unread_former_versions",
+                "Former versions of Secrets that are still stored, because they cannot be decrypted without their KMS plugin.",
             )?,
             snapshots: IntCounterVec::new(
                 Opts::new(
@@ -123,6 +128,7 @@ impl StoreGauges {
         self.full.set(i64::from(usage.full));
         self.data.set(number(usage.data));
         self.max_data.set(number(usage.max_data));
+        self.unread_former_versions.set(number(usage.unread_former_versions));
     }
 }
 
@@ -206,6 +212,7 @@ impl Metrics {
             Box::new(store.full.clone()),
             Box::new(store.data.clone()),
             Box::new(store.max_data.clone()),
+            Box::new(store.unread_former_versions.clone()),
             Box::new(store.snapshots.clone()),
             Box::new(store.snapshot_time.clone()),
         ] {

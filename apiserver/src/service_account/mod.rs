@@ -25,6 +25,7 @@ use keys::AccountKeys;
 pub(crate) use lifetime::Lifetime;
 use lifetime::LifetimeLimits;
 use orlop_api::object::Object;
+use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 use orlop_auth::jwt::public_key::PublicKey;
 use orlop_auth::service_account::claims::{self, Claims, ObjectRef, Subject, TokenError};
@@ -255,8 +256,11 @@ fn still_there(
 ) -> Result<(), TokenError> {
     let gone = |why: String| Err(TokenError::Gone(why));
     let name = &wanted.name;
-    let Some(object) = find(head, plural, namespace, name) else {
-        return gone(format!("{plural} {name:?} not found"));
+    let object = match find(head, plural, namespace, name) {
+        Ok(Some(object)) => object,
+        Ok(None) => return gone(format!("{plural} {name:?} not found")),
+        // No token depends on an object that cannot be read.
+        Err(error) => return gone(error.message),
     };
     let ended: Option<Timestamp> = object.str_at(&["metadata", "deletionTimestamp"]).parse().ok();
     if ended.is_some_and(|ended| ended.as_second() < now.as_second() - AFTERLIFE) {
@@ -272,11 +276,19 @@ fn still_there(
     Ok(())
 }
 
-/// An object of the core group; `None` also if it cannot be read, so that no token depends on it.
-pub(crate) fn find(head: &Snapshot<Projection>, plural: &str, namespace: &str, name: &str) -> Option<Object> {
-    let kind = by_resource("", "v1", plural)?;
+/// An object of the core group.
+///
+/// # Errors
+/// The object exists, but cannot be read.
+pub(crate) fn find(
+    head: &Snapshot<Projection>,
+    plural: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Object>, ApiError> {
+    let Some(kind) = by_resource("", "v1", plural) else { return Ok(None) };
     let found = head.get(&dispatch::key(kind, namespace, name));
-    found.and_then(|record| stored::decode(record).ok())
+    found.map(|record| stored::decode(record)).transpose()
 }
 
 fn user(claims: &Claims) -> UserInfo {

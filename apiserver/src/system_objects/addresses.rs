@@ -5,12 +5,14 @@
 //!
 //! Upstream: pkg/registry/core/service/ipallocator, pkg/controlplane/controller/defaultservicecidr.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use orlop_store::{Record, Snapshot, Write};
 
-use super::{commit, creation, readable, removal};
+use super::repair::{Checked, repair};
+use super::{creation, readable, removal};
 use crate::dispatch;
 use crate::encode::stored;
 use crate::projection::Projection;
@@ -85,16 +87,16 @@ struct AddressRepair {
     orphaned: BTreeSet<IpAddr>,
 }
 
-fn compare(services: &[Object], addresses: &[Object]) -> AddressRepair {
+fn compare(services: impl Iterator<Item = Object>, addresses: impl Iterator<Item = Object>) -> AddressRepair {
     let mut repair = AddressRepair::default();
     for service in services {
         let owner = (service.namespace().to_owned(), service.name().to_owned());
-        repair.missing.extend(assigned(Some(service)).into_iter().map(|ip| (ip, owner.clone())));
+        repair.missing.extend(assigned(Some(&service)).into_iter().map(|ip| (ip, owner.clone())));
     }
     for address in addresses {
         let Ok(ip) = address.name().parse::<IpAddr>() else { continue };
         let owner = repair.missing.remove(&ip);
-        let published = ip_address::owner(address);
+        let published = ip_address::owner(&address);
         let is_owned =
             owner.as_ref().map(|(namespace, name)| (namespace.as_str(), name.as_str())) == published;
         if published.is_some() && !is_owned {
@@ -108,47 +110,52 @@ fn compare(services: &[Object], addresses: &[Object]) -> AddressRepair {
 ///
 /// # Errors
 /// A message for the log if the objects cannot be written.
-pub(super) async fn keep(server: &Inner) -> Result<(), String> {
-    let services = by_resource("", "v1", "services");
-    let Some(((ranges, addresses), services)) = kind("servicecidrs").zip(kind("ipaddresses")).zip(services)
+pub(super) async fn keep(server: &Arc<Inner>, checked: &mut Checked) -> Result<(), String> {
+    let Some(((ranges, addresses), services)) =
+        kind("servicecidrs").zip(kind("ipaddresses")).zip(by_resource("", "v1", "services"))
     else {
         return Ok(());
     };
-    let range = service_cidr::default_object(&server.config.services.addresses.to_string(), server.now());
-    let mut writes = Vec::new();
-    if server.store.head().get(&dispatch::key(ranges, "", range.name())).is_none() {
-        writes.push(creation(server, ranges, range));
-    }
-    // Read before the Services, so that an address of a Service in between is not an orphan.
-    let published = readable(server, addresses);
-    let prefix = services.storage_prefix();
-    let services = readable(server, services);
-    let (services, objects): (Vec<Object>, Vec<Object>) = (
-        services.into_iter().map(|(_, service)| service).collect(),
-        published.iter().map(|(_, address)| address.clone()).collect(),
-    );
-    let repair = compare(&services, &objects);
-    let by_owner: HashMap<(&str, &str), &Object> =
-        services.iter().map(|service| ((service.namespace(), service.name()), service)).collect();
-    let head = server.store.head();
-    for (ip, (namespace, name)) in &repair.missing {
-        // The object may exist by now, or it cannot be read.
-        let is_free = head.get(&dispatch::key(addresses, "", &ip.to_string())).is_none();
-        if let Some(service) = by_owner.get(&(namespace.as_str(), name.as_str())).filter(|_| is_free) {
-            writes.push(creation(server, addresses, ip_address::of_service(*ip, service)));
+    let prefixes = [ranges, addresses, services].map(|kind| kind.storage_prefix());
+    let of = server.clone();
+    let compute = move |head: &Snapshot<Projection>| {
+        let mut writes = Vec::new();
+        let range = service_cidr::default_object(&of.config.services.addresses.to_string(), of.now());
+        if head.get(&dispatch::key(ranges, "", range.name())).is_none() {
+            writes.push(creation(&of, ranges, range));
         }
-    }
+        writes.extend(differences(&of, head, addresses, services));
+        writes
+    };
+    repair(&server.store, checked, &prefixes, Arc::new(compute)).await
+}
+
+/// The writes that create missing IPAddresses and delete those of former Services.
+fn differences(
+    server: &Inner,
+    head: &Snapshot<Projection>,
+    addresses: &'static dyn Kind,
+    services: &dyn Kind,
+) -> Vec<Write<Projection>> {
+    let objects = |kind| readable(head, kind).map(|(_, object)| object);
+    let AddressRepair { missing, orphaned } = compare(objects(services), objects(addresses));
+    let record = |ip: &IpAddr| head.get(&dispatch::key(addresses, "", &ip.to_string()));
+    let service = |(namespace, name): (&str, &str)| head.get(&dispatch::key(services, namespace, name));
+    // An IPAddress that cannot be read exists.
+    let missing =
+        missing.iter().filter(|(ip, _)| record(ip).is_none()).filter_map(|(ip, (namespace, name))| {
+            let service = stored::decode(service((namespace, name))?).ok()?;
+            Some(creation(server, addresses, ip_address::of_service(*ip, &service)))
+        });
     // A Service that cannot be read keeps its addresses.
     let is_unreadable = |address: &Object| {
-        let owner = ip_address::owner(address).map(|(namespace, name)| format!("{prefix}{namespace}/{name}"));
-        owner.and_then(|key| head.get(&key)).is_some_and(|service| stored::decode(service).is_err())
+        ip_address::owner(address).and_then(service).is_some_and(|service| stored::readable(service).is_err())
     };
-    let is_orphaned = |address: &Object| {
-        address.name().parse().is_ok_and(|ip| repair.orphaned.contains(&ip)) && !is_unreadable(address)
-    };
-    let orphaned = published.iter().filter(|(_, address)| is_orphaned(address));
-    writes.extend(orphaned.map(|(record, _)| removal(record)));
-    commit(server, writes).await
+    let orphaned = orphaned
+        .iter()
+        .filter_map(record)
+        .filter(|record| stored::decode(record).is_ok_and(|address| !is_unreadable(&address)));
+    missing.chain(orphaned.map(|record| removal(record))).collect()
 }
 
 #[cfg(test)]
@@ -194,7 +201,7 @@ mod tests {
                 missing: missing.into_iter().map(|ip| (ip, owner.clone())).collect(),
                 orphaned: orphaned.into_iter().collect(),
             };
-            assert_eq!(compare(&services, &addresses), want, "{case}");
+            assert_eq!(compare(services.into_iter(), addresses.into_iter()), want, "{case}");
         }
     }
 }

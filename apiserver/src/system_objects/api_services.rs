@@ -3,18 +3,22 @@
 //!
 //! Upstream: kube-aggregator pkg/controllers/autoregister, pkg/controlplane/controller/crdregistration.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use orlop_store::Write;
+use orlop_store::{Snapshot, Write};
 
-use super::{commit, creation, readable, removal, replacement};
+use super::repair::{Checked, repair};
+use super::{creation, readable, removal, replacement};
 use crate::custom::Served;
 use crate::dispatch;
+use crate::encode::stored;
 use crate::projection::Projection;
 use crate::registry::api_service::{self, GROUP, Managed};
 use crate::registry::{KINDS, Kind, by_resource};
 use crate::state::Inner;
 use orlop_api::object::Object;
+use orlop_api::registry::custom_resource_definition as definition;
 
 /// The priorities of the built-in groups, and of their versions where they are not [`PRIORITY`]. The API group of APIServices has none.
 const GROUPS: [(&str, i32); 19] = [
@@ -104,12 +108,32 @@ fn compare(stored: &Object, wanted: Option<&Object>, at_start: bool) -> Change {
     if next == *stored { Change::None } else { Change::Restore(next) }
 }
 
+/// The groups of definitions that cannot be read. Their kinds are not served, but may be again.
+fn unreadable_groups(head: &Snapshot<Projection>) -> BTreeSet<String> {
+    let unreadable = head.range(definition::PREFIX, None).filter(|record| stored::readable(record).is_err());
+    // The name of a definition ends with its group.
+    let group = |key: &str| Some(key.strip_prefix(definition::PREFIX)?.split_once('.')?.1.to_owned());
+    unreadable.filter_map(|record| group(record.key.as_str())).collect()
+}
+
 /// Creates missing objects, restores changed ones, and deletes those of groups that are no longer served.
 ///
 /// # Errors
 /// A message for the log if the objects cannot be written.
-pub(super) async fn keep(server: &Inner, at_start: bool) -> Result<(), String> {
+pub(super) async fn keep(server: &Arc<Inner>, at_start: bool) -> Result<(), String> {
     let Some(kind) = kind() else { return Ok(()) };
+    let of = server.clone();
+    let compute = move |head: &Snapshot<Projection>| changes(&of, head, kind, at_start);
+    // Each round checks: the served groups do not depend on the objects alone.
+    repair(&server.store, &mut Checked::default(), &[], Arc::new(compute)).await
+}
+
+fn changes(
+    server: &Inner,
+    head: &Snapshot<Projection>,
+    kind: &dyn Kind,
+    at_start: bool,
+) -> Vec<Write<Projection>> {
     let mut wanted: BTreeMap<String, Object> = BTreeMap::new();
     let mut want = |object: Object| drop(wanted.insert(object.name().to_owned(), object));
     for ((group, version), priorities) in builtin() {
@@ -118,48 +142,52 @@ pub(super) async fn keep(server: &Inner, at_start: bool) -> Result<(), String> {
     for (group, version) in custom(&server.kinds.now()) {
         want(api_service::local(group, version, CUSTOM, Managed::Continuously));
     }
-    let stored = readable(server, kind);
+    let unreadable = unreadable_groups(head);
     let mut writes: Vec<Write<Projection>> = Vec::new();
-    for (record, object) in &stored {
-        match compare(object, wanted.get(object.name()), at_start) {
+    for (record, object) in readable(head, kind) {
+        match compare(&object, wanted.get(object.name()), at_start) {
             Change::None => {}
             Change::Restore(next) => writes.push(replacement(kind, record, next)),
+            Change::Delete if unreadable.contains(object.str_at(&["spec", "group"])) => {}
             Change::Delete => writes.push(removal(record)),
         }
     }
-    let head = server.store.head();
     let is_missing = |object: &Object| {
         let is_due = at_start || Managed::of(object) == Some(Managed::Continuously);
         is_due && head.get(&dispatch::key(kind, "", object.name())).is_none()
     };
     let missing = wanted.into_values().filter(is_missing);
     writes.extend(missing.map(|object| creation(server, kind, object)));
-    commit(server, writes).await
+    writes
 }
 
 /// Creates and deletes the objects of custom kinds after a change of the served groups. `published` are the groups of the last call.
-pub(crate) async fn follow(server: &Inner, published: &mut BTreeSet<GroupVersion>) {
+pub(crate) async fn follow(server: &Arc<Inner>, published: &mut BTreeSet<GroupVersion>) {
     let served = custom(&server.kinds.now());
     if served == *published {
         return;
     }
     let Some(kind) = kind() else { return };
-    let changed: HashSet<&GroupVersion> = served.symmetric_difference(published).collect();
-    let head = server.store.head();
-    let write = |version: &GroupVersion| {
-        let object = api_service::local(version.0, version.1, CUSTOM, Managed::Continuously);
-        let record = head.get(&dispatch::key(kind, "", object.name()));
-        match (record, served.contains(version)) {
-            (None, true) => Some(creation(server, kind, object)),
-            (Some(record), false) => {
-                let stored = crate::encode::stored::decode(record).ok()?;
-                (Managed::of(&stored) == Some(Managed::Continuously)).then(|| removal(record))
+    let changed: Vec<(GroupVersion, bool)> =
+        served.symmetric_difference(published).map(|version| (*version, served.contains(version))).collect();
+    let of = server.clone();
+    let compute = move |head: &Snapshot<Projection>| {
+        let unreadable = unreadable_groups(head);
+        let write = |((group, version), is_served): &(GroupVersion, bool)| {
+            let object = api_service::local(group, version, CUSTOM, Managed::Continuously);
+            let record = head.get(&dispatch::key(kind, "", object.name()));
+            match (record, is_served) {
+                (None, true) => Some(creation(&of, kind, object)),
+                (Some(record), false) if !unreadable.contains(*group) => {
+                    let stored = stored::decode(record).ok()?;
+                    (Managed::of(&stored) == Some(Managed::Continuously)).then(|| removal(record))
+                }
+                (None | Some(_), false) | (Some(_), true) => None,
             }
-            (None, false) | (Some(_), true) => None,
-        }
+        };
+        changed.iter().filter_map(write).collect()
     };
-    let writes = changed.into_iter().filter_map(write).collect();
-    match commit(server, writes).await {
+    match repair(&server.store, &mut Checked::default(), &[], Arc::new(compute)).await {
         Ok(()) => *published = served,
         Err(error) => tracing::warn!(error, "cannot write the APIServices of custom kinds"),
     }

@@ -3,13 +3,15 @@
 //!
 //! Upstream: pkg/registry/flowcontrol/ensurer, apiserver pkg/util/flowcontrol/apf_controller.go.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use orlop_store::{Record, Write};
+use orlop_store::{Snapshot, Write};
 use serde_json::Value;
 
-use super::{commit, creation, readable, replacement};
+use super::repair::{Checked, repair};
+use super::{creation, readable, replacement};
+use crate::dispatch;
+use crate::encode::stored;
 use crate::projection::Projection;
 use crate::registry::flow_control::bootstrap::{AUTO_UPDATE, BootstrapObject, flow_schemas, priority_levels};
 use crate::registry::flow_control::{GROUP, dangling_condition};
@@ -20,38 +22,51 @@ use orlop_api::object::Object;
 /// The only level whose shares users may change.
 const EXEMPT: &str = "exempt";
 
+/// What the last rounds have checked.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    objects: Checked,
+    conditions: Checked,
+}
+
 /// Creates and restores the objects.
 ///
 /// # Errors
 /// A message for the log if the objects cannot be written.
-pub(super) async fn keep(server: &Inner) -> Result<(), String> {
+pub(super) async fn keep(server: &Arc<Inner>, progress: &mut Progress) -> Result<(), String> {
     let of = |plural: &str| by_resource(GROUP, "v1", plural);
     let Some((levels, schemas)) = of("prioritylevelconfigurations").zip(of("flowschemas")) else {
         return Ok(());
     };
-    let mut writes = wanted(server, levels, &priority_levels());
-    writes.extend(wanted(server, schemas, &flow_schemas()));
-    commit(server, writes).await?;
-    commit(server, conditions(server, levels, schemas)).await
+    let prefixes = [levels.storage_prefix(), schemas.storage_prefix()];
+    let of = server.clone();
+    let objects = move |head: &Snapshot<Projection>| {
+        let mut writes = wanted(&of, head, levels, &priority_levels());
+        writes.extend(wanted(&of, head, schemas, &flow_schemas()));
+        writes
+    };
+    repair(&server.store, &mut progress.objects, &prefixes, Arc::new(objects)).await?;
+    let of = server.clone();
+    let updates = move |head: &Snapshot<Projection>| conditions(head, levels, schemas, of.now());
+    repair(&server.store, &mut progress.conditions, &prefixes, Arc::new(updates)).await
 }
 
 /// The writes that create missing objects and restore changed ones.
-fn wanted(server: &Inner, kind: &'static dyn Kind, objects: &[BootstrapObject]) -> Vec<Write<Projection>> {
-    let head = server.store.head();
-    let stored = readable(server, kind);
-    let by_name: HashMap<&str, _> = stored.iter().map(|one| (one.1.name(), one)).collect();
+fn wanted(
+    server: &Inner,
+    head: &Snapshot<Projection>,
+    kind: &'static dyn Kind,
+    objects: &[BootstrapObject],
+) -> Vec<Write<Projection>> {
     let write = |wanted: &BootstrapObject| {
         let mut object = Object::from_value(wanted.object.clone());
-        let is_stored = head.get(&crate::dispatch::key(kind, "", object.name())).is_some();
-        match by_name.get(object.name()) {
-            Some((record, old)) => Some(replacement(kind, record, restored(kind, old, wanted)?)),
-            // It cannot be read.
-            None if is_stored => None,
-            None => {
-                object.set(&["metadata", "annotations", AUTO_UPDATE], "true");
-                Some(creation(server, kind, object))
-            }
-        }
+        let Some(record) = head.get(&dispatch::key(kind, "", object.name())) else {
+            object.set(&["metadata", "annotations", AUTO_UPDATE], "true");
+            return Some(creation(server, kind, object));
+        };
+        // An object that cannot be read stays unchanged.
+        let old = stored::decode(record).ok()?;
+        Some(replacement(kind, record, restored(kind, &old, wanted)?))
     };
     objects.iter().filter_map(write).collect()
 }
@@ -78,27 +93,27 @@ fn restored(kind: &dyn Kind, stored: &Object, wanted: &BootstrapObject) -> Optio
     Some(object)
 }
 
-/// The writes that update the conditions of schemas.
+/// The writes that update the conditions of schemas. A level that cannot be read exists.
 fn conditions(
-    server: &Inner,
-    levels: &'static dyn Kind,
-    schemas: &'static dyn Kind,
+    head: &Snapshot<Projection>,
+    levels: &dyn Kind,
+    schemas: &dyn Kind,
+    now: jiff::Timestamp,
 ) -> Vec<Write<Projection>> {
-    let levels = readable(server, levels);
-    let existing: HashSet<&str> = levels.iter().map(|(_, level)| level.name()).collect();
-    let stored = readable(server, schemas);
-    let write = |(record, schema): &(Arc<Record<Projection>>, Object)| {
-        let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
-        let condition = dangling_condition(schema, existing.contains(level), server.now())?;
-        let mut schema = schema.clone();
-        let list =
-            schema.object_at(&["status"]).entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
-        let list = list.as_array_mut()?;
-        list.retain(|other| other["type"] != condition["type"]);
-        list.push(condition);
-        Some(replacement(schemas, record, schema))
-    };
-    stored.iter().filter_map(write).collect()
+    let exists = |level: &str| head.get(&dispatch::key(levels, "", level)).is_some();
+    let stored = readable(head, schemas);
+    stored
+        .filter_map(|(record, mut schema)| {
+            let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
+            let condition = dangling_condition(&schema, exists(level), now)?;
+            let list =
+                schema.object_at(&["status"]).entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+            let list = list.as_array_mut()?;
+            list.retain(|other| other["type"] != condition["type"]);
+            list.push(condition);
+            Some(replacement(schemas, record, schema))
+        })
+        .collect()
 }
 
 #[cfg(test)]

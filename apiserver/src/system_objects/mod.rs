@@ -4,11 +4,13 @@
 pub(crate) mod addresses;
 pub(crate) mod api_services;
 mod flow_control;
+mod repair;
 
 use std::sync::Arc;
 
-use orlop_store::{CommitError, Expect, Key, Op, Record, Write};
+use orlop_store::{Expect, Key, Op, Record, Snapshot, Write};
 
+use self::repair::Checked;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::projection::Projection;
@@ -17,17 +19,24 @@ use crate::state::Inner;
 use crate::verbs::write::first_generation;
 use orlop_api::object::{Object, show_time};
 
+/// What the last rounds have checked.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    addresses: Checked,
+    flow_control: flow_control::Progress,
+}
+
 /// Creates and restores all of these objects. `at_start` also restores those that the server maintains only then. Errors are only
 /// logged.
-pub(crate) async fn keep(server: &Inner, at_start: bool) {
+pub(crate) async fn keep(server: &Arc<Inner>, progress: &mut Progress, at_start: bool) {
     // On a full disk the remaining space is reserved for deletes; the next round tries again.
     if server.store.usage().full {
         return;
     }
-    if let Err(error) = flow_control::keep(server).await {
+    if let Err(error) = flow_control::keep(server, &mut progress.flow_control).await {
         tracing::warn!(error, "cannot restore the objects of flow control");
     }
-    if let Err(error) = addresses::keep(server).await {
+    if let Err(error) = addresses::keep(server, &mut progress.addresses).await {
         tracing::warn!(error, "cannot publish the addresses of Services");
     }
     if let Err(error) = api_services::keep(server, at_start).await {
@@ -60,20 +69,12 @@ fn removal(record: &Record<Projection>) -> Write<Projection> {
     Write { key: record.key.clone(), expect: Expect::Revision(record.mod_revision), op: Op::Delete }
 }
 
-/// The stored objects of a kind that can be read. Others stay unchanged.
-fn readable(server: &Inner, kind: &dyn Kind) -> Vec<(Arc<Record<Projection>>, Object)> {
-    let head = server.store.head();
-    let read = |record: &Arc<Record<Projection>>| Some((record.clone(), stored::decode(record).ok()?));
-    head.range(kind.storage_prefix(), None).filter_map(read).collect()
-}
-
-/// Commits the writes, if there are any. After a conflict with another writer, the next round checks again.
-async fn commit(server: &Inner, writes: Vec<Write<Projection>>) -> Result<(), String> {
-    if writes.is_empty() {
-        return Ok(());
-    }
-    match server.store.commit(writes).await {
-        Ok(_) | Err(CommitError::Conflict { .. }) => Ok(()),
-        Err(error) => Err(error.to_string()),
-    }
+/// The stored objects of a kind that can be read, one at a time. Others stay unchanged: to find out whether an object exists, look up
+/// its key.
+fn readable<'a>(
+    head: &'a Snapshot<Projection>,
+    kind: &'a dyn Kind,
+) -> impl Iterator<Item = (&'a Arc<Record<Projection>>, Object)> {
+    let records = head.range(kind.storage_prefix(), None);
+    records.filter_map(|record| Some((record, stored::decode(record).ok()?)))
 }

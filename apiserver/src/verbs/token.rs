@@ -150,7 +150,7 @@ fn bind(
     asked: &Object,
     account: &Object,
     subject: &mut Subject,
-    find: impl Fn(&str, &str, &str) -> Option<Object>,
+    find: impl Fn(&str, &str, &str) -> Result<Option<Object>, ApiError>,
 ) -> Result<(), ApiError> {
     let Some(Value::Object(_)) = asked.at(&["spec", "boundObjectRef"]) else { return Ok(()) };
     let given = |name: &str| asked.str_at(&["spec", "boundObjectRef", name]);
@@ -165,7 +165,7 @@ fn bind(
             return Err(ApiError::bad_request(text));
         }
     };
-    let found = find(plural, namespace, name);
+    let found = find(plural, namespace, name)?;
     let found = found.ok_or_else(|| match crate::registry::by_resource("", "v1", plural) {
         Some(kind) => ApiError::not_found(kind.names(), name),
         None => ApiError::no_such_resource(),
@@ -191,7 +191,7 @@ fn bind(
             }
             let node = found.str_at(&["spec", "nodeName"]);
             if !node.is_empty() {
-                let uid = find("nodes", "", node).map(|node| node.uid().to_owned()).unwrap_or_default();
+                let uid = find("nodes", "", node)?.map(|node| node.uid().to_owned()).unwrap_or_default();
                 subject.node = Some(ObjectRef { name: node.to_owned(), uid });
             }
             subject.pod = Some(reference(&found));

@@ -1,8 +1,9 @@
-//! Sends requests for objects of one kind. The methods are those of [`kube::Api`], with two differences: objects
+//! Sends requests for objects of one kind. The methods are those of [`kube::Api`], with these differences: objects
 //! are returned without their `managedFields`, and only the conversion of objects is compiled for each kind (see
-//! [`Object`]).
+//! [`Object`]). A request whose name or namespace is not one segment of a path fails before it is sent, as in client-go.
 
 mod object;
+mod path;
 mod times;
 
 use std::borrow::Cow;
@@ -22,6 +23,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use object::{Json, Object};
+pub(crate) use path::encoded;
+pub use path::is_possible_name;
 
 /// The objects of one kind, in one namespace or in all.
 pub struct Api<K> {
@@ -55,7 +58,7 @@ impl<K: Resource> Api<K> {
     fn new(client: Client, namespace: Option<&str>, kind: &K::DynamicType) -> Self {
         Self {
             client,
-            request: Request::new(K::url_path(kind, namespace)),
+            request: Request::new(K::url_path(kind, namespace.map(encoded).as_deref())),
             namespace: namespace.map(str::to_owned),
             metadata_only: K::metadata_api(),
             kind: PhantomData,
@@ -115,6 +118,12 @@ impl<K> Api<K> {
     pub(crate) fn is_metadata_only(&self) -> bool {
         self.metadata_only
     }
+
+    /// The request builder, if the namespace is valid.
+    fn checked(&self) -> Result<&Request> {
+        self.namespace.as_deref().map_or(Ok(()), |namespace| path::namespace(namespace).map(drop))?;
+        Ok(&self.request)
+    }
 }
 
 /// Methods with the same names as those of [`kube::Api`]. They return the errors of kube: [`Error::Api`] with the
@@ -124,8 +133,8 @@ impl<K: Object> Api<K> {
     pub async fn get(&self, name: &str) -> Result<K> {
         let parameters = GetParams::default();
         let request = match self.metadata_only {
-            true => self.request.get_metadata(name, &parameters),
-            false => self.request.get(name, &parameters),
+            true => self.checked()?.get_metadata(&path::name(name)?, &parameters),
+            false => self.checked()?.get(&path::name(name)?, &parameters),
         };
         decoded(&send(&self.client, request).await?)
     }
@@ -139,7 +148,7 @@ impl<K: Object> Api<K> {
     }
 
     pub async fn get_metadata_opt(&self, name: &str) -> Result<Option<PartialObjectMeta<DynamicObject>>> {
-        let request = self.request.get_metadata(name, &GetParams::default());
+        let request = self.checked()?.get_metadata(&path::name(name)?, &GetParams::default());
         match send(&self.client, request).await {
             Ok(text) => decoded(&text).map(Some),
             Err(Error::Api(status)) if status.is_not_found() => Ok(None),
@@ -148,19 +157,19 @@ impl<K: Object> Api<K> {
     }
 
     pub async fn list(&self, parameters: &ListParams) -> Result<ObjectList<K>> {
-        objects(page(&self.client, &self.request, self.metadata_only, parameters).await?)
+        objects(page(&self.client, self.checked()?, self.metadata_only, parameters).await?)
     }
 
     pub async fn list_metadata(
         &self,
         parameters: &ListParams,
     ) -> Result<ObjectList<PartialObjectMeta<DynamicObject>>> {
-        objects(page(&self.client, &self.request, true, parameters).await?)
+        objects(page(&self.client, self.checked()?, true, parameters).await?)
     }
 
     pub async fn create(&self, parameters: &PostParams, object: &K) -> Result<K> {
         let body = object.encode().map_err(Error::SerdeError)?;
-        decoded(&send(&self.client, self.request.create(parameters, body)).await?)
+        decoded(&send(&self.client, self.checked()?.create(parameters, body)).await?)
     }
 
     pub async fn create_subresource<B: Serialize, T: DeserializeOwned>(
@@ -171,17 +180,17 @@ impl<K: Object> Api<K> {
         body: &B,
     ) -> Result<T> {
         let body = serde_json::to_vec(body).map_err(Error::SerdeError)?;
-        let request = self.request.create_subresource(subresource, name, parameters, body);
+        let request = self.checked()?.create_subresource(subresource, &path::name(name)?, parameters, body);
         serde_json::from_str(&send(&self.client, request).await?).map_err(Error::SerdeError)
     }
 
     pub async fn evict(&self, name: &str, parameters: &EvictParams) -> Result<()> {
-        send(&self.client, self.request.evict(name, parameters)).await.map(drop)
+        send(&self.client, self.checked()?.evict(&path::name(name)?, parameters)).await.map(drop)
     }
 
     pub async fn replace(&self, name: &str, parameters: &PostParams, object: &K) -> Result<K> {
         let body = object.encode().map_err(Error::SerdeError)?;
-        decoded(&send(&self.client, self.request.replace(name, parameters, body)).await?)
+        decoded(&send(&self.client, self.checked()?.replace(&path::name(name)?, parameters, body)).await?)
     }
 
     pub async fn replace_subresource(
@@ -192,7 +201,7 @@ impl<K: Object> Api<K> {
         object: &K,
     ) -> Result<K> {
         let body = object.encode().map_err(Error::SerdeError)?;
-        let request = self.request.replace_subresource(subresource, name, parameters, body);
+        let request = self.checked()?.replace_subresource(subresource, &path::name(name)?, parameters, body);
         decoded(&send(&self.client, request).await?)
     }
 
@@ -208,8 +217,8 @@ impl<K: Object> Api<K> {
     ) -> Result<K> {
         let patch = raw(patch).map_err(Error::SerdeError)?;
         let request = match self.metadata_only {
-            true => self.request.patch_metadata(name, parameters, &patch),
-            false => self.request.patch(name, parameters, &patch),
+            true => self.checked()?.patch_metadata(&path::name(name)?, parameters, &patch),
+            false => self.checked()?.patch(&path::name(name)?, parameters, &patch),
         };
         decoded(&send(&self.client, request).await?)
     }
@@ -222,7 +231,7 @@ impl<K: Object> Api<K> {
         patch: &Patch<P>,
     ) -> Result<K> {
         let patch = raw(patch).map_err(Error::SerdeError)?;
-        let request = self.request.patch_subresource(subresource, name, parameters, &patch);
+        let request = self.checked()?.patch_subresource(subresource, &path::name(name)?, parameters, &patch);
         decoded(&send(&self.client, request).await?)
     }
 
@@ -239,7 +248,7 @@ impl<K: Object> Api<K> {
     /// complete, the server responds, depending on the kind, with the last state of the object or with a Status; for
     /// a Status this returns `None`.
     pub async fn delete(&self, name: &str, parameters: &DeleteParams) -> Result<Option<K>> {
-        let text = send(&self.client, self.request.delete(name, parameters)).await?;
+        let text = send(&self.client, self.checked()?.delete(&path::name(name)?, parameters)).await?;
         match is_status(&text)? {
             true => Ok(None),
             false => decoded(&text).map(Some),
@@ -248,7 +257,7 @@ impl<K: Object> Api<K> {
 
     /// Unlike kube's method, does not decode the response.
     pub async fn delete_collection(&self, parameters: &DeleteParams, selected: &ListParams) -> Result<()> {
-        send(&self.client, self.request.delete_collection(parameters, selected)).await.map(drop)
+        send(&self.client, self.checked()?.delete_collection(parameters, selected)).await.map(drop)
     }
 }
 

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use tokio::time::Instant;
 
+use crate::api::encoded;
 use crate::object_key::split_key;
 
 /// Maximum number of registered objects. Further ones are retried and counted, but not named.
@@ -137,7 +138,8 @@ pub fn target<K: Resource<DynamicType = ()>>(key: &str) -> Target {
         name: Some(name.to_owned()),
         ..ObjectReference::default()
     };
-    Target { reference, path: format!("{}/{name}", K::url_path(&(), namespace)) }
+    let collection = K::url_path(&(), namespace.map(encoded).as_deref());
+    Target { reference, path: format!("{collection}/{}", encoded(name)) }
 }
 
 /// A report about an object.

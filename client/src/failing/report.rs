@@ -8,7 +8,8 @@ use kube::core::PartialObjectMeta;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::{Failing, Report};
+use super::{Failing, Report, Target};
+use crate::api::is_possible_name;
 use crate::client::is_not_found;
 use crate::names::reason;
 use crate::recorder::{EventSink, EventType};
@@ -38,7 +39,7 @@ async fn write(failing: &Failing, client: &Client, events: &EventSink, report: &
     let Report { failing: fails, controller, target, message } = report;
     tracing::warn!(controller, object = target.path, "{message}");
     let mut involved = target.reference.clone();
-    match uid(client, &target.path).await {
+    match uid(client, target).await {
         Ok(uid) => involved.uid = uid,
         Err(error) if is_not_found(&error) => return failing.gone(report),
         // The event without the UID is still found by the object's name.
@@ -52,7 +53,12 @@ async fn write(failing: &Failing, client: &Client, events: &EventSink, report: &
     recorder.event_for(involved, type_, reason, message.as_str());
 }
 
-async fn uid(client: &Client, path: &str) -> kube::Result<Option<String>> {
+async fn uid(client: &Client, target: &Target) -> kube::Result<Option<String>> {
+    let Target { reference, path } = target;
+    // A key may be text from another object, and the path would then address another resource.
+    if ![&reference.namespace, &reference.name].into_iter().flatten().all(|name| is_possible_name(name)) {
+        return Ok(None);
+    }
     let request = http::Request::get(path)
         .header(http::header::ACCEPT, "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
         .body(Vec::new())

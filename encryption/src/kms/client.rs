@@ -41,6 +41,30 @@ impl CallError {
     pub(crate) fn is_outage(&self) -> bool {
         matches!(self.code, Code::DeadlineExceeded | Code::Unavailable)
     }
+
+    /// Whether the same call may succeed later. Plugins written in Go return Unknown for most errors, for example when they cannot reach
+    /// their KMS, so only the codes that reject the request itself are permanent.
+    pub(crate) fn is_temporary(&self) -> bool {
+        match self.code {
+            Code::InvalidArgument
+            | Code::NotFound
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::Unimplemented
+            | Code::DataLoss => false,
+            Code::Ok
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::DeadlineExceeded
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::ResourceExhausted
+            | Code::Aborted
+            | Code::Internal
+            | Code::Unavailable
+            | Code::Unauthenticated => true,
+        }
+    }
 }
 
 impl fmt::Display for CallError {
@@ -167,16 +191,20 @@ mod tests {
 
     #[test]
     fn errors_are_printed_as_in_go() {
-        for (code, want, is_outage) in [
-            (Code::Cancelled, "rpc error: code = Canceled desc = why", false),
-            (Code::InvalidArgument, "rpc error: code = InvalidArgument desc = why", false),
-            (Code::Unavailable, "rpc error: code = Unavailable desc = why", true),
+        for (code, want, is_outage, is_temporary) in [
+            (Code::Cancelled, "rpc error: code = Canceled desc = why", false, true),
+            (Code::InvalidArgument, "rpc error: code = InvalidArgument desc = why", false, false),
+            (Code::Unknown, "rpc error: code = Unknown desc = why", false, true),
+            (Code::Unavailable, "rpc error: code = Unavailable desc = why", true, true),
         ] {
             let error = CallError { code, message: "why".to_owned() };
-            assert_eq!((error.to_string().as_str(), error.is_outage()), (want, is_outage));
+            assert_eq!(
+                (error.to_string().as_str(), error.is_outage(), error.is_temporary()),
+                (want, is_outage, is_temporary)
+            );
         }
         let error = CallError::timeout(": why");
-        assert!(error.is_outage());
+        assert!(error.is_outage() && error.is_temporary());
         assert_eq!(
             error.to_string(),
             "rpc error: code = DeadlineExceeded desc = context deadline exceeded: why"

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use orlop_store::TransformError;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::client::{CallError, Client};
@@ -98,18 +99,18 @@ impl KmsProvider {
     }
 
     /// The stored form of a value, without its prefix.
-    pub(crate) fn encrypt(&self, key: &str, value: &[u8]) -> Result<Vec<u8>, String> {
-        let current = self.shared.current()?;
-        current.may_encrypt(Moment::now())?;
+    pub(crate) fn encrypt(&self, key: &str, value: &[u8]) -> Result<Vec<u8>, TransformError> {
+        let current = self.current()?;
+        current.may_encrypt(Moment::now()).map_err(TransformError::temporary)?;
         let stored = current.seed.encrypt(key, value)?;
         self.shared.metrics.note_write(current.seed.key_id());
         Ok(stored)
     }
 
     /// The value of a stored form, and whether it should be written again.
-    pub(crate) fn decrypt(&self, key: &str, stored: &[u8]) -> Result<(Vec<u8>, bool), String> {
+    pub(crate) fn decrypt(&self, key: &str, stored: &[u8]) -> Result<(Vec<u8>, bool), TransformError> {
         let object = decode(stored)?;
-        let current = self.shared.current()?;
+        let current = self.current()?;
         let value = self.data_key(&object, &current)?.decrypt(key, &object.encrypted_data)?;
         self.shared.metrics.note_read(&object.key_id);
         Ok((value, current.seed.is_stale(&object)))
@@ -121,8 +122,13 @@ impl KmsProvider {
         Ok(self.shared.current()?.seed.is_stale(&object))
     }
 
+    /// The seed of new values. There is one after the plugin was healthy once.
+    fn current(&self) -> Result<Arc<Current>, TransformError> {
+        self.shared.current().map_err(TransformError::temporary)
+    }
+
     /// The seed or key of an object.
-    fn data_key(&self, object: &EncryptedObject, current: &Current) -> Result<Arc<DataKey>, String> {
+    fn data_key(&self, object: &EncryptedObject, current: &Current) -> Result<Arc<DataKey>, TransformError> {
         let id = seed_id(object);
         if id == current.seed.id {
             return Ok(current.seed.data_key.clone());
@@ -139,34 +145,35 @@ impl KmsProvider {
     }
 
     /// Calls the plugin to decrypt the source of an object.
-    fn decrypt_source(&self, id: SeedId, object: &EncryptedObject) -> Result<DataKey, String> {
+    fn decrypt_source(&self, id: SeedId, object: &EncryptedObject) -> Result<DataKey, TransformError> {
         let (sender, receiver) = sync_channel(1);
         // An error means that the caller has stopped waiting.
         let reply = Box::new(move |result| drop(sender.send(result)));
         let object_copy = EncryptedObject { encrypted_data: Vec::new(), ..object.clone() };
         let sent = self.commands.send(Command::Decrypt { object: object_copy, reply });
         let ended = "the thread of the KMS provider has ended";
-        sent.map_err(|_| ended)?;
+        sent.map_err(|_| TransformError::temporary(ended))?;
         let longest = self.configuration.timeout.duration.saturating_add(SCHEDULING);
         let result = receiver.recv_timeout(longest).unwrap_or_else(|error| match error {
             RecvTimeoutError::Timeout => Err(CallError::timeout("")),
             RecvTimeoutError::Disconnected => Err(CallError::timeout(": the call was aborted")),
         });
-        let refused = |error: String| {
+        let refused = |error: TransformError| {
             self.shared.failures.note(id, error.clone(), Instant::now());
             error
         };
         let source = result.map_err(|error| {
             let text = format!("failed to decrypt DEK, error: {error}");
+            let failure = if error.is_temporary() { TransformError::temporary(text) } else { text.into() };
             if error.is_outage() {
-                self.shared.failures.note_outage(text.clone(), Instant::now());
-                return text;
+                self.shared.failures.note_outage(failure.clone(), Instant::now());
+                return failure;
             }
-            refused(text)
+            refused(failure)
         })?;
         // `decode` accepts no other types.
         let kind = EncryptedDekSourceType::try_from(object.encrypted_dek_source_type).unwrap_or_default();
-        DataKey::new(kind, &source).map_err(refused)
+        DataKey::new(kind, &source).map_err(|error| refused(error.into()))
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use orlop_store::TransformError;
 use parking_lot::Mutex;
 
 use super::object::SeedId;
@@ -26,7 +27,7 @@ struct Failures {
 }
 
 struct Failure {
-    error: String,
+    error: TransformError,
     at: Instant,
 }
 
@@ -38,7 +39,7 @@ impl Failure {
 
 impl RecentFailures {
     /// The error of the last call for a seed, if it is recent.
-    pub(crate) fn find(&self, id: &SeedId, now: Instant) -> Option<String> {
+    pub(crate) fn find(&self, id: &SeedId, now: Instant) -> Option<TransformError> {
         let failures = self.0.lock();
         let found = [failures.outage.as_ref(), failures.seeds.get(id)];
         found
@@ -49,12 +50,12 @@ impl RecentFailures {
     }
 
     /// Records that the plugin did not respond.
-    pub(crate) fn note_outage(&self, error: String, now: Instant) {
+    pub(crate) fn note_outage(&self, error: TransformError, now: Instant) {
         self.0.lock().outage = Some(Failure { error, at: now });
     }
 
     /// Records that the plugin cannot decrypt a seed.
-    pub(crate) fn note(&self, id: SeedId, error: String, now: Instant) {
+    pub(crate) fn note(&self, id: SeedId, error: TransformError, now: Instant) {
         let mut failures = self.0.lock();
         if failures.seeds.len() >= CAPACITY {
             failures.seeds.retain(|_, failure| failure.is_recent(now));
@@ -80,12 +81,13 @@ mod tests {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let failures = RecentFailures::default();
-        failures.note(a, "refused".to_owned(), start);
+        let (refused, down) = (TransformError::from("refused"), TransformError::temporary("down"));
+        failures.note(a, refused.clone(), start);
         let find = |id, seconds| failures.find(&id, after(seconds));
-        assert_eq!((find(a, 9), find(a, 10), find(b, 0)), (Some("refused".to_owned()), None, None));
-        failures.note_outage("down".to_owned(), after(5));
-        assert_eq!((find(b, 14), find(b, 15)), (Some("down".to_owned()), None));
+        assert_eq!((find(a, 9), find(a, 10), find(b, 0)), (Some(refused.clone()), None, None));
+        failures.note_outage(down.clone(), after(5));
+        assert_eq!((find(b, 14), find(b, 15)), (Some(down), None));
         failures.end_outage();
-        assert_eq!((find(b, 6), find(a, 6)), (None, Some("refused".to_owned())));
+        assert_eq!((find(b, 6), find(a, 6)), (None, Some(refused)));
     }
 }

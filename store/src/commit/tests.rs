@@ -1,10 +1,14 @@
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
-use crate::ManualClock;
-use crate::watch::RingLimits;
+use crate::data_size::{DataSize, WriteSize};
+use crate::snapshot::Index;
+use crate::transform::Transform;
+use crate::watch::{Hub, RingLimits};
+use crate::{CommitError, Event, Expect, Key, ManualClock, Op, Revision, Write};
 
 /// A log whose backlog is full whenever the test says so, once for each group.
 struct Full {

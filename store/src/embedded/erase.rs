@@ -10,6 +10,9 @@
 //!
 //! An older file is removed only when the newer ones contain all current records durably, so a power failure after any step loses
 //! nothing. The next open finds in `meta/erased` how far the erasure was, and repeats it.
+//!
+//! The first step decrypts the versions to retain their metadata. It stops before a version that cannot be decrypted now, for example
+//! because a KMS plugin is not available. The other steps erase the versions before it, and a later erasure continues with it.
 
 use std::io;
 use std::path::Path;
@@ -17,6 +20,7 @@ use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use super::erasure::{Erasure, ErasurePace};
+use super::feed::ErasedRows;
 use super::files::Files;
 use super::rebuild::{ASIDE, set_aside_ms};
 use super::shrink::{NEXT, PAST, Shrink};
@@ -24,7 +28,7 @@ use super::sled::ServedError;
 use super::snapshot::ReadBack;
 use super::upkeep::{Rounds, Upkeep};
 use super::{scan, snapshots};
-use crate::{Revision, View};
+use crate::{Revision, TransformError, View};
 
 /// The pause before a step that has failed is repeated.
 const AGAIN: Duration = Duration::from_secs(600);
@@ -89,10 +93,18 @@ impl<V: View> Upkeep<V> {
         let step = std::mem::replace(&mut rounds.erasure, Erasure::Idle);
         let next = match step {
             Erasure::Idle => self.begin_erasure(rounds),
-            Erasure::Rows { through } => {
-                let has_more = self.feeder.erase(&self.past.transform, through)?;
-                if has_more { Erasure::Rows { through } } else { Erasure::Rotating { through, answer: None } }
-            }
+            Erasure::Rows { through } => match self.feeder.erase(&self.past.transform, through)? {
+                ErasedRows::Part => Erasure::Rows { through },
+                ErasedRows::All => {
+                    if self.past.former.note_unread(0) > 0 {
+                        tracing::info!(
+                            "no former version of a sensitive object waits for a KMS plugin any more"
+                        );
+                    }
+                    Erasure::Rotating { through, answer: None }
+                }
+                ErasedRows::Waits(why) => self.wait_until_readable(rounds, through, &why),
+            },
             // While the committer is busy, the next round asks again.
             Erasure::Rotating { through, answer: None } => {
                 Erasure::Rotating { through, answer: self.rotator.rotate() }
@@ -149,6 +161,26 @@ impl<V: View> Upkeep<V> {
         // Without marks, nothing that is fed is former.
         let is_all = self.feeder.erasure.former.is_empty();
         Erasure::Rows { through: if is_all { self.feeder.applied } else { self.wanted() } }
+    }
+
+    /// Continues without the versions that cannot be read now. If nothing else is to be erased, begins again after a pause: until then,
+    /// the versions stay in the rows of the log, in the form in which they were stored.
+    fn wait_until_readable(&self, rounds: &mut Rounds, wanted: Revision, why: &TransformError) -> Erasure {
+        let versions = self.feeder.erasure.former.through(wanted).count();
+        // Only at the beginning of an outage, which may last for many attempts.
+        if self.past.former.note_unread(versions as u64) == 0 {
+            tracing::warn!(
+                %why, versions, again_every = ?AGAIN,
+                "former versions of sensitive objects cannot be decrypted now, so their metadata cannot be separated from their values; \
+                 they stay in the store, encrypted, until it can decrypt them. Start the KMS plugin"
+            );
+        }
+        let through = self.feeder.erasure.rows;
+        if rounds.needs_erasure || through > self.feeder.erasure.files {
+            return Erasure::Rotating { through, answer: None };
+        }
+        rounds.erasure_pace.pause(self.options.clock.now_ms(), Instant::now(), AGAIN);
+        Erasure::Idle
     }
 
     fn take_verified_snapshot(

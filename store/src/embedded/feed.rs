@@ -14,7 +14,7 @@ use super::rows::{self, CurrentRow, LogRow};
 use super::sensitive::{FormerMarks, Sensitive};
 use super::sled::{Changes, Served, ServedError};
 use crate::transform::Transform;
-use crate::{Event, Revision};
+use crate::{Event, Revision, TransformError};
 
 /// The maximum number of rows that one batch removes.
 const SWEEP_ROWS: usize = 1000;
@@ -49,6 +49,17 @@ impl ErasureMarks {
     pub(crate) fn new(sensitive: &Sensitive) -> Self {
         ErasureMarks { sensitive: sensitive.clone(), ..ErasureMarks::default() }
     }
+}
+
+/// The result of a step of the erasure of rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ErasedRows {
+    /// All versions are erased.
+    All,
+    /// More may remain.
+    Part,
+    /// The next version cannot be read now, for this reason. It stays, and so do all later ones.
+    Waits(TransformError),
 }
 
 impl Feeder {
@@ -164,11 +175,16 @@ impl Feeder {
         changes.insert(rows::META_ERASED, rows::encode_meta(self.store, rows::META_ERASED, rows.0, files.0));
     }
 
-    /// Erases some of the versions that the events up to a revision made former ones. Returns true when more may remain. Their
-    /// bytes stay in sled's file until the copy is replaced.
-    pub(crate) fn erase(&mut self, transform: &Transform, through: Revision) -> Result<bool, ServedError> {
+    /// Erases some of the versions that the events up to a revision made former ones, oldest first. Stops before a version that cannot
+    /// be read now, because its metadata would be lost. Erased bytes stay in sled's file until the copy is replaced.
+    pub(crate) fn erase(
+        &mut self,
+        transform: &Transform,
+        through: Revision,
+    ) -> Result<ErasedRows, ServedError> {
         let mut changes = Changes::default();
         let (mut rows, mut reached) = (0, through);
+        let mut waits_for = None;
         // An event counts as a row because it is read, whether there is something to erase or not.
         for (nth, revision) in self.erasure.former.through(through).enumerate() {
             if rows + nth >= SWEEP_ROWS {
@@ -178,29 +194,45 @@ impl Feeder {
             let Some(event) = read::log_row(self.served(), self.store, revision)? else { continue };
             let Some(replaced) = event.replaced() else { continue };
             let Some(row) = read::log_row(self.served(), self.store, replaced)? else { continue };
-            rows += self.erase_row(transform, &mut changes, row)?;
+            match self.erase_row(transform, &mut changes, row)? {
+                Ok(removed) => rows += removed,
+                Err(why) => {
+                    // Before the first version, there is no progress to record.
+                    reached = if nth == 0 { self.erasure.rows } else { Revision(revision.0 - 1) };
+                    waits_for = Some(why);
+                    break;
+                }
+            }
         }
         self.erasure.rows = self.erasure.rows.max(reached);
         self.set_erased(&mut changes);
         self.served().apply(changes)?;
         self.erasure.former.forget(reached);
-        Ok(reached < through)
+        Ok(match waits_for {
+            Some(why) => ErasedRows::Waits(why),
+            None if reached < through => ErasedRows::Part,
+            None => ErasedRows::All,
+        })
     }
 
-    /// Replaces the value of an event by its redacted form. Returns the number of rows; 0 if it has no value.
+    /// Replaces the value of an event by its redacted form. Returns the number of rows; 0 if it has no value; an error if the value
+    /// cannot be read now.
     fn erase_row(
         &self,
         transform: &Transform,
         changes: &mut Changes,
         row: LogRow,
-    ) -> Result<usize, ServedError> {
-        let Some(value) = row.value.clone().filter(|_| !row.is_erased) else { return Ok(0) };
-        let left = self.erasure.sensitive.redacted_form(transform, &row.key, &value);
+    ) -> Result<Result<usize, TransformError>, ServedError> {
+        let Some(value) = row.value.clone().filter(|_| !row.is_erased) else { return Ok(Ok(0)) };
+        let left = match self.erasure.sensitive.redacted_form(transform, &row.key, &value) {
+            Ok(left) => left,
+            Err(why) => return Ok(Err(why)),
+        };
         let removed = self.remove_log(changes, row.revision)?;
         for (name, chunk) in row.erased(left).encode(self.store) {
             changes.insert(&name, chunk);
         }
-        Ok(removed)
+        Ok(Ok(removed))
     }
 
     /// Erases all former versions of one key, and returns their number.
@@ -211,7 +243,8 @@ impl Feeder {
         while let Some(row) = read::log_row(self.served(), self.store, at)? {
             let (revision, prior) = (row.revision, row.prior);
             if revision != newest {
-                erased += self.erase_row(&Transform::default(), &mut changes, row)?.min(1);
+                // Without a transformer, every version can be read.
+                erased += self.erase_row(&Transform::default(), &mut changes, row)?.unwrap_or(0).min(1);
             }
             at = prior;
         }

@@ -19,13 +19,30 @@ pub(crate) struct FormerVersions {
     /// The events after `floor` that made versions former ones, from the committer: they are hidden in time even while the served
     /// copy cannot be fed.
     due: Mutex<FormerMarks>,
+    /// The versions that cannot be erased because they cannot be read now.
+    unread: AtomicU64,
 }
 
 impl FormerVersions {
     /// Starts with a floor, and the known events.
     pub(crate) fn new(sensitive: Sensitive, floor: Revision, mut due: FormerMarks) -> Self {
         due.forget(floor);
-        FormerVersions { sensitive, floor: AtomicU64::new(floor.0), due: Mutex::new(due) }
+        FormerVersions {
+            sensitive,
+            floor: AtomicU64::new(floor.0),
+            due: Mutex::new(due),
+            unread: AtomicU64::new(0),
+        }
+    }
+
+    /// The number of versions that cannot be erased because they cannot be read now.
+    pub(crate) fn unread(&self) -> u64 {
+        self.unread.load(Ordering::SeqCst)
+    }
+
+    /// Notes the number of these versions, and returns the former number.
+    pub(crate) fn note_unread(&self, versions: u64) -> u64 {
+        self.unread.swap(versions, Ordering::SeqCst)
     }
 
     pub(crate) fn floor(&self) -> Revision {

@@ -381,7 +381,12 @@ impl<V: View> Kv<V> for Embedded<V> {
     }
 
     fn usage(&self) -> Usage {
-        Usage { data: self.data().current, max_data: self.max_data, ..self.write_admission.usage() }
+        Usage {
+            data: self.data().current,
+            max_data: self.max_data,
+            unread_former_versions: self.past.former.unread(),
+            ..self.write_admission.usage()
+        }
     }
 
     fn id(&self) -> [u8; 16] {

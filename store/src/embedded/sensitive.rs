@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::transform::Transform;
-use crate::{Event, Key, Record, Revision, Stored, View};
+use crate::{Event, Key, Record, Revision, Stored, TransformError, View};
 
 /// How long watches and lists in progress need former versions.
 pub const CONTINUITY: Duration = Duration::from_secs(60);
@@ -100,21 +100,33 @@ impl Sensitive {
         })
     }
 
-    /// The stored form of a redacted former version, from the stored form of the version.
-    pub(crate) fn redacted_form(&self, transform: &Transform, key: &Key, stored: &Bytes) -> Bytes {
+    /// The stored form of a redacted former version, from the stored form of the version. Empty if the version cannot be read, and never
+    /// will be.
+    ///
+    /// # Errors
+    /// The version cannot be transformed now, but may be later.
+    pub(crate) fn redacted_form(
+        &self,
+        transform: &Transform,
+        key: &Key,
+        stored: &Bytes,
+    ) -> Result<Bytes, TransformError> {
         let (value, form) = transform.value(key, stored.clone());
-        if let Stored::Unreadable { .. } = form {
-            return Bytes::new();
+        match form {
+            Stored::Unreadable { why, .. } if why.is_temporary() => return Err(why),
+            Stored::Unreadable { .. } => return Ok(Bytes::new()),
+            Stored::Plain | Stored::Transformed(_) | Stored::Erased => {}
         }
         let left = self.redacted(key, &value);
         if left.is_empty() {
-            return left;
+            return Ok(left);
         }
         match transform.stored(key, &left) {
-            Ok(Stored::Transformed(stored)) => stored,
-            Ok(Stored::Plain | Stored::Unreadable { .. } | Stored::Erased) => left,
+            Ok(Stored::Transformed(stored)) => Ok(stored),
+            Ok(Stored::Plain | Stored::Unreadable { .. } | Stored::Erased) => Ok(left),
+            Err(why) if why.is_temporary() => Err(why),
             // It must not be stored in another form than its value would be.
-            Err(_) => Bytes::new(),
+            Err(_) => Ok(Bytes::new()),
         }
     }
 
@@ -176,6 +188,43 @@ impl FormerMarks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Decoded, Transformer};
+
+    /// Fails to encode or to decode every value.
+    struct Failing {
+        encode: Option<TransformError>,
+        decode: Option<TransformError>,
+    }
+
+    impl Transformer for Failing {
+        fn encode(&self, _: &Key, value: &Bytes) -> Result<Option<Bytes>, TransformError> {
+            self.encode.clone().map_or_else(|| Ok(Some([&b"enc:"[..], value].concat().into())), Err)
+        }
+
+        fn decode(&self, _: &Key, stored: &Bytes) -> Result<Decoded, TransformError> {
+            let value = Some(stored.slice(4..));
+            self.decode.clone().map_or_else(|| Ok(Decoded { value, is_stale: false }), Err)
+        }
+    }
+
+    #[test]
+    fn only_temporary_failures_retain_a_former_version() {
+        let redact = Redact(Arc::new(|_: &Key, _: &Bytes| Some(Bytes::from_static(b"rest"))));
+        let sensitive = Sensitive { redact, ..Sensitive::default() };
+        let (now, never) = (TransformError::temporary("no plugin"), TransformError::from("no key"));
+        for (encode, decode, want) in [
+            (None, None, Ok("enc:rest")),
+            (None, Some(&never), Ok("")),
+            (None, Some(&now), Err(now.clone())),
+            (Some(&never), None, Ok("")),
+            (Some(&now), None, Err(now.clone())),
+        ] {
+            let failing = Failing { encode: encode.cloned(), decode: decode.cloned() };
+            let transform = Transform(Some(Arc::new(failing)));
+            let got = sensitive.redacted_form(&transform, &Key::from("/r/secrets/a"), &"enc:value".into());
+            assert_eq!(got, want.map(Bytes::from), "{encode:?}, {decode:?}");
+        }
+    }
 
     #[test]
     fn former_versions_are_due_by_age() {

@@ -355,7 +355,7 @@ fn event(
     let events = kind("events.k8s.io", "events");
     let names = target.kind.names();
     // The existing object, otherwise the one to be created.
-    let there = object_of(snapshot, target);
+    let there = object_of(snapshot, target)?;
     let comes = plan.steps.iter().map(|step| &step.after).find(|after| after.name() == target.name);
     let uid = there.as_ref().or(comes).map(Object::uid).unwrap_or_default();
     let namespace = target.namespace.clone().unwrap_or_else(|| "default".to_owned());

@@ -27,8 +27,14 @@ pub(crate) struct ClusterView<'a> {
 }
 
 /// The target in a snapshot. Not recorded as a read.
-pub(super) fn object_of(snapshot: &Snapshot<Projection>, target: &ObjectTarget) -> Option<Object> {
-    stored::decode_as(&*target.kind, snapshot.get(&target.key())?).ok()
+///
+/// # Errors
+/// The target exists, but cannot be read.
+pub(super) fn object_of(
+    snapshot: &Snapshot<Projection>,
+    target: &ObjectTarget,
+) -> Result<Option<Object>, ApiError> {
+    snapshot.get(&target.key()).map(|record| stored::decode_as(&*target.kind, record)).transpose()
 }
 
 /// The recorded reads.

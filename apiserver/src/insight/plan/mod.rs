@@ -204,7 +204,7 @@ fn impact_now(
 ) -> Result<(Plan, Revision), ApiError> {
     let snapshot = server.store.head();
     let revision = snapshot.revision();
-    if let Some(object) = object_of(&snapshot, target)
+    if let Some(object) = object_of(&snapshot, target)?
         && let Err(error) = carry_out::admit_deletion(server, user, target, &object)
     {
         if error.code != 403 {

@@ -31,6 +31,7 @@ mod serving;
 mod system_objects;
 mod tokens;
 mod unreadable;
+mod unreadable_dependency;
 mod walk;
 mod watches;
 mod writers;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use orlop_client::api::Api;
+use orlop_client::api::{Api, is_possible_name};
 use serde_json::{Value, json};
 
 use super::binding::Step;
@@ -32,11 +32,14 @@ pub(super) async fn patch_content(
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await
 }
 
-/// Reads a content from the server.
+/// Reads a content from the server. `name` may be any text from a snapshot: no content has an impossible name.
 pub(super) async fn read_content(
     client: &Client,
     name: &str,
 ) -> Result<Option<VolumeSnapshotContent>, SnapshotError> {
+    if !is_possible_name(name) {
+        return Ok(None);
+    }
     let api: Api<VolumeSnapshotContent> = Api::all(client.clone());
     match api.get(name).await {
         Ok(content) => Ok(Some(content)),

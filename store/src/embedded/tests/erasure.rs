@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::sensitive::{MAP, SECRET, START_MS, files_with, gone, marker, options, search, write};
 use super::{names, records, scratch, small};
-use crate::embedded::feed::{ErasureMarks, Feeder};
+use crate::embedded::feed::{ErasedRows, ErasureMarks, Feeder};
 use crate::embedded::files::{Disk, File, Files};
 use crate::embedded::frame::StoreId;
 use crate::embedded::retention::RetentionMarks;
@@ -21,7 +22,7 @@ use crate::transform::Transform;
 use crate::{Embedded, Event, Key, Kv, ManualClock, Options, Record, Revision, Sensitive, Space, Stored};
 
 /// The pause after a failed step.
-const PAUSE_MS: i64 = 600_000;
+pub(super) const PAUSE_MS: i64 = 600_000;
 
 /// The real file system, of which some operations fail, and a disk with a configurable amount of free space.
 #[derive(Clone, Default)]
@@ -60,7 +61,7 @@ impl Machine {
     }
 }
 
-async fn until(reached: impl Fn() -> bool) {
+pub(super) async fn until(reached: impl Fn() -> bool) {
     let start = Instant::now();
     while !reached() {
         assert!(start.elapsed() < Duration::from_secs(60), "it takes too long");
@@ -298,8 +299,16 @@ async fn copy_that_was_set_aside_stays_for_the_interval() {
     store.close().await;
 }
 
+/// The value and the stored form of a version.
+type VersionOf<'a> = &'a dyn Fn(&Key, u64) -> (Bytes, Stored);
+
+/// A version without encryption.
+fn plain(_: &Key, revision: u64) -> (Bytes, Stored) {
+    (format!("value {revision}").into(), Stored::Plain)
+}
+
 /// The copy of a store with this many versions of one Secret.
-fn feeder_of(dir: &Path, versions: u64, sensitive: &Sensitive) -> Feeder {
+pub(super) fn feeder_of(dir: &Path, versions: u64, sensitive: &Sensitive, version: VersionOf<'_>) -> Feeder {
     let served = Arc::new(Served::open(&dir.join("sled"), Duration::ZERO).unwrap());
     let (store, zero) = (StoreId::new(), Revision::ZERO);
     let marks = ErasureMarks::new(sensitive);
@@ -307,10 +316,11 @@ fn feeder_of(dir: &Path, versions: u64, sensitive: &Sensitive) -> Feeder {
     let mut newest = None;
     let events: Vec<_> = (1..=versions)
         .map(|revision| {
+            let (value, stored) = version(&Key::from(SECRET), revision);
             let record = Some(Arc::new(Record {
                 key: Key::from(SECRET),
-                value: format!("value {revision}").into(),
-                stored: Stored::Plain,
+                value,
+                stored,
                 view: (),
                 create_revision: Revision(1),
                 mod_revision: Revision(revision),
@@ -327,16 +337,16 @@ fn feeder_of(dir: &Path, versions: u64, sensitive: &Sensitive) -> Feeder {
 
 const VERSIONS: u64 = 2500;
 
-fn secrets() -> Sensitive {
+pub(super) fn secrets() -> Sensitive {
     Sensitive { prefixes: vec!["/r/secrets/".to_owned()], ..Sensitive::default() }
 }
 
 #[test]
 fn rows_are_erased_in_bounded_steps() {
     let dir = scratch();
-    let mut feeder = feeder_of(dir.path(), VERSIONS, &secrets());
+    let mut feeder = feeder_of(dir.path(), VERSIONS, &secrets(), &plain);
     let mut steps = vec![Revision::ZERO];
-    while feeder.erase(&Transform::default(), Revision(VERSIONS)).unwrap() {
+    while feeder.erase(&Transform::default(), Revision(VERSIONS)).unwrap() == ErasedRows::Part {
         steps.push(feeder.erasure.rows);
         assert_eq!(feeder.erasure.former.through(feeder.erasure.rows).count(), 0);
     }
@@ -353,7 +363,7 @@ fn rows_are_erased_in_bounded_steps() {
 #[test]
 fn interrupted_compaction_forgets_no_former_version() {
     let dir = scratch();
-    let mut feeder = feeder_of(dir.path(), VERSIONS, &secrets());
+    let mut feeder = feeder_of(dir.path(), VERSIONS, &secrets(), &plain);
     assert!(feeder.sweep(Revision(VERSIONS)).unwrap(), "more remains");
     let swept = feeder.swept;
     assert!(swept > Revision(1) && swept < Revision(VERSIONS));

@@ -18,6 +18,7 @@ mod sensitive;
 mod shrink;
 mod soak;
 mod strange;
+mod undecryptable;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -186,3 +186,20 @@ async fn claim_finalizer_is_removed_with_its_last_open_snapshot() {
     assert_eq!(rig.field("persistentvolumeclaims", "ns/a", "/metadata/finalizers"), Value::Null);
     assert!(rig.api.get(CONTENTS, MADE).is_some(), "a content without a snapshot is not deleted");
 }
+
+/// The status of a snapshot may contain any text as the name of its content.
+#[tokio::test(start_paused = true)]
+async fn snapshot_of_a_content_with_an_impossible_name_can_be_deleted() {
+    let rig = rig().await;
+    let mut bound = snapshot(json!({"volumeSnapshotContentName": "/tmp"}), Value::Null);
+    bound["metadata"]["finalizers"] = json!([FINALIZER_SNAPSHOT_AS_SOURCE, FINALIZER_SNAPSHOT_BOUND]);
+    bound["status"] = json!({"boundVolumeSnapshotContentName": "/tmp", "readyToUse": true});
+    rig.api.seed(bound);
+    let _running = rig.api.start(&THIS, Options::default());
+    rig.api.settle().await;
+    let events = rig.api.events();
+    assert!(events.last().unwrap().contains("Warning SnapshotContentMissing"), "{events:?}");
+    rig.api.delete(SNAPSHOTS, "ns/s");
+    rig.api.settle().await;
+    assert_eq!(rig.api.get(SNAPSHOTS, "ns/s"), None);
+}
