@@ -187,8 +187,8 @@ pub(crate) struct UnblockArgs {
     /// The terminating object
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: String,
-    /// Also remove the finalizer of a driver that is not registered anywhere, even if the driver may still run. Resources
-    /// that the driver has not cleaned up remain
+    /// Also remove the finalizer of a driver that is not registered anywhere. The server cannot verify that this driver
+    /// has stopped; resources that it has not cleaned up remain
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
