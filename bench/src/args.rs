@@ -26,7 +26,7 @@ pub(crate) enum RowName {
     Watch,
     /// Claims bound to existing volumes
     Bind,
-    /// Volumes of a CSI driver: claims provisioned, attached, detached, moved
+    /// Volumes of a CSI driver: provision, attach, detach, move to another node
     Csi,
     /// A node agent: mounts and unmounts for pods with one volume each, and the cost of an idle agent; needs root
     Node,

@@ -9,12 +9,12 @@
 //!  {"rpc": "*", "fault": "crash"}, {"rpc": "CreateSnapshot", "fault": "crash-after"}]
 //! ```
 //!
-//! The first matching rule that is not exhausted applies: it skips `after` calls, then applies to `times`
-//! calls (to all further calls if omitted). The file is read again when it changes, and the counters restart
-//! at zero. `error` and `crash` happen before the work, `error-after`, `no-answer` and `crash-after` after the
-//! work is done and recorded. `hold` and `hold-after` wait, before and after the work, until the script
-//! changes, and then continue normally. The file with the script's name and the suffix `.held` lists the held
-//! calls, one per line.
+//! For each call, the matching rules are tried in order until one applies. Each rule skips `after` calls,
+//! then applies to `times` calls (to all further calls if omitted), then skips all further calls. The file is
+//! read again when it changes, and the counters restart at zero. `error` and `crash` happen before the work,
+//! `error-after`, `no-answer` and `crash-after` after the work is done and recorded. `hold` and `hold-after`
+//! wait, before and after the work, until the script changes, and then continue normally. The file with the
+//! script's name and the suffix `.held` lists the held calls, one per line.
 
 use parking_lot::Mutex;
 use std::fs;

@@ -18,9 +18,9 @@ pub(crate) struct AuditLogArgs {
     /// and periodic requests of system components]
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_policy_file: Option<PathBuf>,
-    /// File to which the server writes events; - is stdout, and an empty value disables the log [default:
-    /// DATA_DIR/audit.log if clients must authenticate or --audit-policy-file is set, and --audit-webhook-config-file is
-    /// not set; else no log]
+    /// File to which the server writes events; - is stdout, and an empty value disables the log [default: no log if
+    /// --audit-webhook-config-file is set; else DATA_DIR/audit.log if clients must authenticate or --audit-policy-file is
+    /// set; else no log]
     #[arg(long, value_name = "FILE", value_parser = clap::builder::OsStringValueParser::new())]
     pub(crate) audit_log_path: Option<OsString>,
     /// Number of days to retain old files; 0 is unlimited

@@ -14,10 +14,11 @@ use super::values;
 #[derive(Debug, PartialEq, Args)]
 #[command(next_help_heading = "Authorization")]
 pub struct AuthorizationArgs {
-    /// Authorization modes; the server tries them in this order until one permits the request. AlwaysAllow permits every
-    /// request of an authenticated user. AlwaysDeny permits no request. Node permits the requests that node agents need
-    /// for the pods on their nodes. RBAC permits the requests that roles and bindings grant. Webhook asks another server
-    /// [default: Node,RBAC on an address that other machines can reach or with --node, else AlwaysAllow]
+    /// Authorization modes. The server tries them in the order in which you list them, until one permits the request or a
+    /// webhook rejects it. AlwaysAllow permits every request of an authenticated user. AlwaysDeny permits no request. Node
+    /// permits the requests that node agents need for the pods on their nodes. RBAC permits the requests that roles and
+    /// bindings grant. Webhook asks another server [default: Node,RBAC on an address that other machines can reach or with
+    /// --node, else AlwaysAllow]
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     pub(crate) authorization_mode: Vec<AuthorizationModeArg>,
     /// File with modes and webhooks (YAML, AuthorizationConfiguration of apiserver.config.k8s.io/v1), instead of the other

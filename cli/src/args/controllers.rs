@@ -21,7 +21,7 @@ pub struct LoopArgs {
     )]
     pub controllers: Vec<String>,
     /// Run each controller with the credentials of its own service account, which has only the rights that the controller
-    /// needs. In `serve`, each controller always has its own user
+    /// needs. In `serve`, this flag changes nothing: each controller always has its own user
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean, action = ArgAction::Set)]
     pub use_service_account_credentials: bool,

@@ -12,8 +12,6 @@ use super::values;
 /// `orlop csi-hostpath`.
 #[derive(Debug, Args)]
 pub(crate) struct CsiHostpathArgs {
-    #[command(flatten)]
-    pub(crate) process: ProcessArgs,
     /// Socket of the driver, as unix:///run/csi/csi.sock
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint: String,
@@ -56,14 +54,17 @@ pub(crate) struct CsiHostpathArgs {
     pub(crate) mutable_parameters: Vec<String>,
     /// JSON file with faults to inject, read again when it changes: [{"rpc": "CreateVolume", "after": 0, "times": 1,
     /// "delay_ms": 500, "fault": "error|error-after|no-answer|hold|hold-after|crash|crash-after",
-    /// "code": "UNAVAILABLE", "message": "TEXT"}]. The first matching rule applies: it skips `after` calls, then applies to
-    /// `times` calls [default: all]. `error` and `crash` happen before the work of the call; `error-after`, `no-answer` and
-    /// `crash-after` happen after it. `hold` and `hold-after` wait, before or after the work, until the file changes
+    /// "code": "UNAVAILABLE", "message": "TEXT"}]. For each call, the driver tries the rules for this RPC (or for "*") in
+    /// order until one applies. Each rule skips `after` calls, then applies to `times` calls [default: all], then skips all
+    /// further calls. `error` and `crash` happen before the work of the call; `error-after`, `no-answer` and `crash-after`
+    /// happen after it. `hold` and `hold-after` wait, before or after the work, until the file changes
     #[arg(long, value_name = "FILE")]
     pub(crate) faults: Option<PathBuf>,
     /// Socket for the registration of the driver with a node, in the plugin directory of that node
     #[arg(long, value_name = "FILE")]
     pub(crate) registration_socket: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
 }
 
 impl CsiHostpathArgs {

@@ -42,7 +42,7 @@ pub enum LabCommand {
 /// Flags of the lab.
 #[derive(Clone, Debug, Args)]
 pub struct EnvironmentArgs {
-    /// Loopback address and port to serve on; port 0 selects a free one [default: 127.0.0.1:8080; with `run` a
+    /// Loopback address and port to serve on; port 0 selects a free one [default: 127.0.0.1:8080; with `run`, a
     /// free port]
     #[arg(long, value_name = "ADDR:PORT", value_parser = values::listen_address)]
     pub listen: Option<SocketAddr>,

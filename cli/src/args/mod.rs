@@ -99,7 +99,7 @@ pub(crate) enum Command {
     /// Show what deleting an object would remove, including data
     #[command(after_help = insight::IMPACT_HELP)]
     Impact(Box<WhyArgs>),
-    /// Show the changes to an object: who, what and when
+    /// Show the changes to an object: field manager, fields and time
     #[command(after_help = insight::LOOK_HELP)]
     History(Box<HistoryArgs>),
     /// Show the differences of an object between two revisions
@@ -134,7 +134,8 @@ pub(crate) enum Command {
     Kubeconfig(KubeconfigCommand),
     /// Print a link that signs you in to the web page
     ///
-    /// The link is valid once, for 5 minutes. You need it if the server requires credentials on loopback.
+    /// The link is valid once, for 5 minutes. You need it if the server listens on a loopback address, creates its own
+    /// certificates and requires credentials.
     Page(Box<PageArgs>),
     /// Save, verify and restore snapshots of all objects
     #[command(subcommand)]

@@ -20,16 +20,16 @@ see orlop node uncordon. Pods of DaemonSets stay, with their volumes. If a pod h
 has emptyDir volumes, it requires --delete-emptydir-data. Without the required flag, the command evicts no pod. The command ends when \
 the pods are deleted and their volumes are unmounted and detached.
 
-Exit codes: 0 the node is drained, or --dry-run is set and no rule above forbids the drain; 1 the timeout expired, or a rule above \
-forbids the drain; 2 the command line is wrong.";
+Exit codes: 0 the node is drained, or --dry-run is set and no required flag is missing; 1 --force or --delete-emptydir-data is required \
+and missing, the timeout expired, or a request failed; 2 the command line is wrong.";
 
 /// Footer of `node gc --help`.
 const GC_HELP: &str = "\
 Run this command on the machine of the node. The command searches for directories of pods that do not exist in the API. It removes \
-empty directories, moves directories with files to the directory quarantine in --root-dir, and only reports directories with mounts or \
-records of containers. The command leaves volumes to the agent. While an agent runs with this --root-dir, the agent removes and moves \
-these directories itself, and the command only reports them. Only --purge-quarantine deletes from the quarantine; it never follows a \
-link and skips entries with a mount in them.
+empty directories, moves directories with files to the subdirectory `quarantine` of --root-dir, and only reports directories with \
+mounts or records of containers. The command leaves volumes to the agent. While an agent runs with this --root-dir, the agent removes \
+and moves these directories itself, and the command only reports them. Only --purge-quarantine deletes from the quarantine. It does not \
+follow links, and it skips entries that contain a mount.
 
 Exit codes: 0 no leftovers; 1 leftovers remain, or --dry-run found some; 2 the command failed, or the command line is wrong.";
 
@@ -46,8 +46,8 @@ pub(crate) struct NodeArgs {
 /// Footer of `node join --help`.
 const JOIN_HELP: &str = "\
 On the server, `orlop token create --print-join-command` prints the join command with its flags. The join command verifies the server \
-by the digest, requests a client certificate with the token, and then runs as `orlop node`. On a machine that has joined before, it only \
-runs as `orlop node`, and needs no valid token. The agent renews the certificate while it runs.";
+with the digest in --ca-hash, requests a client certificate with the bootstrap token, and then runs as `orlop node`. On a machine that \
+has joined before, it only runs as `orlop node`, and needs no valid token. The agent renews the certificate while it runs.";
 
 /// Commands on nodes.
 #[derive(Debug, Subcommand)]
@@ -161,10 +161,6 @@ pub(crate) struct JoinArgs {
 /// `orlop node` without a command: the agent.
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
-    #[command(flatten)]
-    pub(crate) process: ProcessArgs,
-    #[command(flatten)]
-    pub(crate) remote: RemoteArgs,
     /// Name of the Node, which identifies this machine to the scheduler and to CSI drivers
     #[arg(long, value_name = "NAME", required = true)]
     pub(crate) name: Option<String>,
@@ -178,6 +174,10 @@ pub(crate) struct AgentArgs {
     pub(crate) host_path_roots: Vec<orlop_volume::host_path_roots::HostPathRoots>,
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
 }
 
 /// The container runtime.
@@ -194,8 +194,8 @@ pub(crate) enum RuntimeArg {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Node")]
 pub(crate) struct MachineArgs {
-    /// Directory of the volumes, in the layout of the kubelet [default: /var/lib/orlop/node; with `serve` the
-    /// directory node below --data-dir]
+    /// Directory of the volumes, in the layout of the kubelet [default: /var/lib/orlop/node; with `serve`, the
+    /// subdirectory `node` of --data-dir]
     #[arg(long, value_name = "DIR")]
     pub(crate) root_dir: Option<PathBuf>,
     /// Labels of the Node

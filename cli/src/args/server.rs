@@ -17,8 +17,9 @@ use super::values;
 pub(crate) struct ListenArgs {
     /// Address and port to serve on; port 0 selects a free one. On an address that other machines can reach, the server
     /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address, --node
-    /// and every flag of authentication or authorization make the server require credentials. If these flags identify no
-    /// users, the server writes the administrator's credentials to admin.kubeconfig in --data-dir
+    /// and every flag of authentication or authorization make the server require credentials. With --node, or if no flag
+    /// identifies users, it then also creates its own certificates, unless --tls-cert-file is set. A server that creates
+    /// its own certificates writes the administrator's credentials to admin.kubeconfig in --data-dir
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// File to which the server writes its URL when it is ready, for scripts
@@ -35,8 +36,8 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "tls_cert_file")]
     pub(crate) tls_san: Vec<String>,
     /// On a loopback address, treat every request without credentials as a request of an administrator. Without this
-    /// flag, the server does so only if the request comes from a process of its own user or of root. You cannot combine
-    /// this flag with --node
+    /// flag, the server does so only for processes of its own user and of root, and only if it does not require
+    /// credentials (see --listen). You cannot combine this flag with --node
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean)]
     pub(crate) insecure_loopback: bool,
@@ -94,12 +95,12 @@ pub struct StoreArgs {
     /// Minimum number of revisions to retain, regardless of their age
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub store_retention_revisions: u64,
-    /// Size above which the server removes old versions, regardless of their age and number
+    /// Total size of the history above which the server removes the oldest versions, regardless of their age and number
     #[arg(long, value_name = "BYTES", default_value = "256Mi", value_parser = values::byte_limit)]
     pub store_retention_bytes: u64,
-    /// How long former versions of a Secret stay readable after the Secret is changed or deleted. With 0s, only watches
-    /// and lists in progress can read a former version, for one minute. Afterwards, the server erases the former version
-    /// from all files within about 15 minutes
+    /// How long former versions of a Secret stay readable after the Secret is changed or deleted. Even with 0s, watches
+    /// and lists in progress can read them for one minute. When a former version is no longer readable, the server erases
+    /// it from all files within about 15 minutes
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub store_retention_secrets: Duration,
     /// Maximum size of all objects, such as 512Mi. Beyond this size, the server accepts only deletes, and updates that do
@@ -148,8 +149,9 @@ pub(crate) struct SnapshotArgs {
 #[command(next_help_heading = "API server")]
 pub struct ApiArgs {
     /// Admission plugins to enable in addition to the default, which is every plugin except NodeRestriction.
-    /// --authorization-mode=Node also enables NodeRestriction. In `apiserver`, the plugin ServiceAccount has no effect
-    /// until a controller has created service accounts, unless you name the plugin here
+    /// --authorization-mode=Node also enables NodeRestriction. In `apiserver`, the plugin ServiceAccount takes effect when
+    /// the service account `default` exists in the namespace `default`. If you name the plugin here, it takes effect
+    /// immediately
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable

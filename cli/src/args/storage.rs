@@ -99,7 +99,7 @@ pub(crate) enum StoreCommand {
 /// `orlop keys`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Replace the key that signs service account tokens; existing tokens become invalid
+    /// Replace the key that signs service account tokens; existing tokens become invalid, immediately or after --keep-old
     ///
     /// A running server uses the new key within a second. Pods get new tokens when their node agents next renew them.
     Rotate(RotateArgs),

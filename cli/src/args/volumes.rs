@@ -48,7 +48,7 @@ pub(crate) struct AuditArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value = "table")]
     pub(crate) output: Output,
-    /// Create a PersistentVolume (policy Retain, no claim) for this volume, which is not in the API; can be repeated
+    /// Handle of a volume that is not in the API: create a PersistentVolume (policy Retain, no claim) for it; can be repeated
     #[arg(long, value_name = "HANDLE")]
     pub(crate) adopt: Vec<String>,
     /// Access modes of the created PersistentVolumes
@@ -57,7 +57,7 @@ pub(crate) struct AuditArgs {
     /// Volume mode of the created PersistentVolumes
     #[arg(long, value_enum, default_value = "Filesystem")]
     pub(crate) volume_mode: VolumeMode,
-    /// Delete this volume, which is not in the API, in its driver; can be repeated
+    /// Handle of a volume that is not in the API: delete the volume in its driver; can be repeated
     #[arg(long, value_name = "HANDLE")]
     pub(crate) delete: Vec<String>,
     /// Do not ask for confirmation before --adopt and --delete

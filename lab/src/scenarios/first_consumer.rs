@@ -1,4 +1,4 @@
-//! A claim waits for the pod that uses it, and its volume is created where the pod runs.
+//! A claim waits for the pod that uses it, and its volume is created for the node of that pod.
 
 use super::{claim, pod};
 use crate::step::{CLAIMS, PODS, Scenario, bound, event, runs, see, step};
@@ -11,7 +11,7 @@ pub(super) fn scenario() -> Scenario {
         name: "first-consumer",
         about: "a claim waits for its first pod, and its volume is created for the node of that pod",
         steps: vec![
-            step("A claim of a class with WaitForFirstConsumer is Pending. This is not an error: the driver creates the volume where the first pod that uses the claim runs.")
+            step("A claim of a class with WaitForFirstConsumer is Pending. This is not an error: the driver creates the volume only after a pod uses the claim, for the node that the scheduler selects for this pod.")
                 .create(CLAIMS, claim("consumer-claim", "lab-first-consumer", "1Gi"))
                 .until(event("consumer-claim", "WaitForFirstConsumer", "an event reports what it waits for"))
                 .until(see(claim_path.clone(), "the claim is Pending", |it| it["status"]["phase"] == "Pending"))

@@ -13,7 +13,7 @@ import { clockOf } from './components.js';
 import { useConnection, useTime } from './hooks.js';
 
 const BINS = 160;
-const SPANS = [['all', 0], ['1 h', 3600000], ['10 min', 600000], ['1 min', 60000]];
+const SPANS = [['all', 0], ['last 1 h', 3600000], ['last 10 min', 600000], ['last 1 min', 60000]];
 const SETTLED = 400;
 const WORDS = ['created', 'changed', 'deleted'];
 
@@ -187,7 +187,7 @@ export function Scrubber({ close }) {
       <button type="button" class="live" onClick=${time.live} disabled=${mode === 'live' && !time.busy}>${mode === 'live' && !time.busy ? '● Live' : 'Back to live'}</button>
       <label><span>Speed</span> <select value=${String(speed)} onChange=${(event) => time.setSpeed(Number(event.target.value))}>
         ${SPEEDS.map((each) => html`<option key=${each} value=${String(each)} selected=${each === speed}>${each}×</option>`)}</select></label>
-      <label><span>Last</span> <select value=${String(span)} onChange=${(event) => setSpan(Number(event.target.value))}>
+      <label><span>Range</span> <select value=${String(span)} onChange=${(event) => setSpan(Number(event.target.value))}>
         ${SPANS.map(([name, each]) => html`<option key=${each} value=${String(each)}>${name}</option>`)}</select></label>
       <span class="place" role=${mode === 'playing' ? null : 'status'}>${source && html`<strong>${source}</strong> `}${time.busy ? 'loading …' : words}</span>
       <span class="grow"></span>

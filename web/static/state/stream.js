@@ -235,7 +235,7 @@ async function watches(signal, good) {
     if (waiting.size) return;
     good();
     objects.whole();
-    say('live', 'This server has no event stream: the page polls some kinds every few seconds.');
+    say('live', 'This server does not provide the API group orlop.dev: the page watches claims, volumes, pods and events, and lists the other kinds every 5 seconds.');
   };
   const forever = async (id) => {
     for (;;) {

@@ -19,7 +19,7 @@ const LAZY = 30;
 const LONG = 1000;
 const SHARE = 10;
 const SHAPES = { good: '●', wait: '◆', bad: '✕', free: '○', plain: '■' };
-const LEGEND = [['good', 'healthy'], ['wait', 'waiting'], ['bad', 'needs attention'], ['free', 'free'], ['plain', 'no state']];
+const LEGEND = [['good', 'healthy'], ['wait', 'waiting'], ['bad', 'needs attention'], ['free', 'not in use'], ['plain', 'no state']];
 const ROWS = 200;
 const HEAD = 26;
 
@@ -181,7 +181,7 @@ function Rows({ model, kept, follow }) {
   const rows = [...model.nodes.values()].filter((node) => !kept || kept.has(node.id));
   rows.sort((a, b) => a.column - b.column || a.ty - b.ty);
   return html`<div class="graph-rows"><table>
-    <caption>${rows.length} ${rows.length === 1 ? 'object' : 'objects'}${rows.length > most ? `, the first ${most}` : ''}</caption>
+    <caption>${rows.length} ${rows.length === 1 ? 'object' : 'objects'}${rows.length > most ? `, showing the first ${most}` : ''}</caption>
     <thead><tr><th scope="col">Kind</th><th scope="col">Name</th><th scope="col">State</th><th scope="col">Connected to</th></tr></thead>
     <tbody>${rows.slice(0, most).map((node) => html`<tr key=${node.id}>
       <td>${node.kind}</td>

@@ -30,7 +30,7 @@ export function Help({ open, close }) {
     <${List} keys=${KEYS} />
     ${KEYS_OF.map(([title, keys]) => html`<h2 key=${title}>${title}</h2><${List} keys=${keys} />`)}
     <h2>Symbols</h2>
-    <p><${Badge} word="Bound" /> is healthy, <${Badge} word="Available" /> is not in use, <${Badge} word="Pending" /> is waiting, <${Badge} word="Failed" /> needs attention. While the connection is down, the page is grey and shows the last known state.</p>
+    <p><${Badge} word="Bound" /> is healthy, <${Badge} word="Available" /> is not in use, <${Badge} word="Pending" /> is waiting, <${Badge} word="Failed" /> needs attention, ■ has no state. While the connection is down, the page is grey and shows the last known state.</p>
     <p><a href="/docs">API reference</a></p>
   </dialog>`;
 }

@@ -76,7 +76,7 @@ const named = ({ metadata: { namespace, name } }) => (namespace ? `${namespace}/
 /** The recent transitions as text, newest first. */
 function RecentChanges({ changes }) {
   return html`<section class="recent" aria-labelledby="recent-title"><h2 id="recent-title">Recent changes</h2>
-    ${changes.length === 0 && html`<p class="fine">No changes since this page was opened.</p>`}
+    ${changes.length === 0 && html`<p class="fine">No volume or claim has changed its state since you opened this view.</p>`}
     ${changes.length > 0 && html`<ol>${changes.map((one) => html`<li key=${one.key}><span><a href=${link(one.object, one.resource)}>${named(one.object)}</a> ${one.from} → ${one.to}</span>
       <time datetime=${one.time}>${clockOf(Date.parse(one.time))}</time></li>`)}</ol>`}</section>`;
 }

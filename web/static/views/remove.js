@@ -32,7 +32,7 @@ export function consequences(object, others) {
   if (kind === 'VolumeAttachment') found.push(['wait', `The volume is detached from ${spec.nodeName}: pods that use it there lose access.`]);
   if (kind === 'StorageClass') found.push(['', 'Pending claims of this class stay pending. Bound claims are not affected.']);
   if (kind === 'Namespace') found.push(['bad', 'All objects in the namespace are deleted.']);
-  if (metadata.finalizers?.length) found.push(['', `Finalizers that must be removed first: ${metadata.finalizers.join(', ')}.`]);
+  if (metadata.finalizers?.length) found.push(['', `The object is deleted only after controllers have removed its finalizers: ${metadata.finalizers.join(', ')}.`]);
   if (!found.length) found.push(['', 'No other objects are affected.']);
   return found;
 }

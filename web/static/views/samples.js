@@ -19,14 +19,14 @@ export const FORMS = {
       provisioner: f.provisioner, volumeBindingMode: f.binding, reclaimPolicy: f.reclaim, allowVolumeExpansion: f.expand,
     }),
     samples: [['Static local volumes', { name: 'local', provisioner: 'kubernetes.io/no-provisioner', binding: 'WaitForFirstConsumer', reclaim: 'Delete', expand: false }],
-      ['Volumes kept after claim deletion', { name: 'keep', reclaim: 'Retain', binding: 'Immediate' }]],
+      ['Retain volumes of deleted claims', { name: 'keep', reclaim: 'Retain', binding: 'Immediate' }]],
   },
   persistentvolumes: {
     is: 'A piece of storage: its size, its location and its access modes.',
     fields: [
       field('name', 'Name', 'volume-1'), field('size', 'Capacity', '1Gi'), select('mode', 'Access', MODES), field('class', 'Class', 'manual', { from: 'storageclasses' }),
       select('reclaim', 'Reclaim policy', ['Retain', 'Delete', 'Recycle']), select('source', 'Source', ['hostPath', 'nfs', 'csi', 'local']),
-      field('path', 'Path or handle', '/tmp/volume-1'), field('server', 'Server, driver or node', '', { optional: true }),
+      field('path', 'Path (hostPath, nfs, local) or volume handle (csi)', '/tmp/volume-1'), field('server', 'Server (nfs), driver (csi) or node (local)', '', { optional: true }),
     ],
     make: (f) => {
       const sources = {

@@ -11,7 +11,7 @@ export const MACHINES = [
   {
     resource: 'persistentvolumes', title: 'Volumes', width: 960, height: 300,
     states: {
-      Pending: { x: 190, y: 90, text: 'created, not processed' },
+      Pending: { x: 190, y: 90, text: 'waits for the binder' },
       Available: { x: 420, y: 90, text: 'available to claims' },
       Bound: { x: 680, y: 90, text: 'bound to its claim' },
       Released: { x: 680, y: 240, text: 'claim deleted' },
@@ -19,7 +19,7 @@ export const MACHINES = [
     },
     ways: [
       { from: NEW, to: 'Pending', text: 'created', shift: [-22, -16] },
-      { from: 'Pending', to: 'Available', text: 'processed' },
+      { from: 'Pending', to: 'Available', text: 'available' },
       { from: 'Pending', to: 'Bound', bend: -44, text: 'provisioned' },
       { from: 'Available', to: 'Bound', text: 'bound' },
       { from: 'Bound', to: 'Released', text: 'claim deleted', shift: [-106, 0] },

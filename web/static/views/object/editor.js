@@ -69,7 +69,7 @@ export function Editor({ object, kind }) {
   return html`<div class="editor">
     <fieldset disabled=${state.busy}><legend>Method</legend>
       <label><input type="radio" name="way" checked=${way === 'replace'} onChange=${() => start('replace')} /> replace (PUT): removes fields that are not in the text</label>
-      <label><input type="radio" name="way" checked=${way === 'apply'} onChange=${() => start('apply')} /> apply (server-side): owns only the fields in the text</label>
+      <label><input type="radio" name="way" checked=${way === 'apply'} onChange=${() => start('apply')} /> apply (server-side): the page's field manager, ${MANAGER}, owns only the fields in the text</label>
     </fieldset>
     ${changed && !state.conflict && html`<${Notice} tone="wait">The object has changed since the editor loaded it. The check compares the text with the current object.
       <div class="buttons"><button type="button" disabled=${state.busy} onClick=${() => start(way)}>Reload the current object</button></div><//>`}

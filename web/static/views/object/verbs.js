@@ -12,7 +12,7 @@ const OVER = ['Succeeded', 'Failed'];
 function ofVolume(object, state) {
   if (state !== 'Released' && state !== 'Failed') return [];
   return [
-    { verb: 'reclaim', options: { keepData: true }, label: 'Make it available, with its data', about: 'The volume becomes Available, or is reserved for one claim. Its data is kept.',
+    { verb: 'reclaim', options: { keepData: true }, label: 'Make it available, with its data', about: 'The volume becomes Available, or is reserved for one claim. It retains its data.',
       fields: [{ id: 'for', label: 'Reserve for the claim NAMESPACE/NAME (empty: any claim that fits)', known: 'persistentvolumeclaims', name: (one) => `${one.metadata.namespace}/${one.metadata.name}` }] },
     { verb: 'reclaim', options: { scrub: true }, label: 'Scrub it and make it available', about: 'The volume plugin deletes the data, then the volume becomes Available.', danger: true },
   ];
@@ -32,7 +32,7 @@ function ofAttachment(object) {
   const lost = !node || out || phase(node) !== 'Ready' || object.status?.detachError;
   if (!lost && !object.metadata.deletionTimestamp) return [];
   return [{ verb: 'release', label: 'Force detach', about: 'For a node that was deleted or is out of service. If the node can still write to the volume, data may be corrupted.', danger: true,
-    fields: [{ id: 'force', label: node && !out ? `The node exists. If you are sure that it no longer writes to the volume, enter the words "${WORDS}"` : `Optional. Only if the driver no longer runs and the storage system has detached the volume, enter the words "${WORDS}"` }] }];
+    fields: [{ id: 'force', label: node && !out ? `Required, because the node exists: if you are sure that it no longer writes to the volume, enter the words "${WORDS}"` : `Optional. Only if the driver no longer runs and the storage system has detached the volume, enter the words "${WORDS}"` }] }];
 }
 
 /** Returns the actions for the state of an object. */

@@ -39,7 +39,7 @@ function Fix({ fix }) {
     ${fix.command && html`<${Command} text=${fix.command} />`}
     ${target && html`<div aria-live="polite">
       ${!state.changes && !state.done && html`<button type="button" disabled=${state.busy} onClick=${() => perform(true)}>${state.error ? 'Try again' : 'Apply …'}</button>`}
-      ${state.changes && html`<p>This changes <${Ref} object=${patch.target} resource=${patch.target.resource || patch.target.kind} />. Nothing is written yet.</p><${Diff} changes=${state.changes} />
+      ${state.changes && html`<p>The fix will change <${Ref} object=${patch.target} resource=${patch.target.resource || patch.target.kind} /> as follows. The page has not written anything yet.</p><${Diff} changes=${state.changes} />
         <${Allow}><div class="buttons"><button type="button" class="primary" disabled=${state.busy || !state.changes.length} onClick=${() => perform(false)}>Apply</button>
           <button type="button" onClick=${() => put({})}>Cancel</button></div><//>`}
       ${state.done && html`<${Notice} tone="good">Done. The new state appears here when the server reports it.<//>`}
@@ -87,7 +87,7 @@ export function Why({ object, kind }) {
   const past = time.mode !== 'live';
   const round = useRound(AGAIN);
   const { data, error, missing, busy } = useAnswer(async () => (past ? null : get(insight(kind.id, namespace, name, 'why'))), [kind.id, namespace, name, resourceVersion, past, round]);
-  if (past) return html`<${Notice} tone="wait">Explanations are available only for the present. The summary shows the conditions and events of that time.<//>`;
+  if (past) return html`<${Notice} tone="wait">Explanations are available only for the present. For the displayed revision, see the conditions and events in the summary.<//>`;
   if (missing) return html`<${Notice}>This server does not provide explanations. See the conditions and events in the summary.<//>`;
   if (error) return html`<${Notice} tone="bad">The explanation cannot be loaded: ${error}<//>`;
   if (!data) return html`<p class="note">Loading …</p>`;
@@ -96,7 +96,7 @@ export function Why({ object, kind }) {
     <p class="lead verdict" data-severity=${data.severity}><${Badge} word=${data.severity} text=${SEVERITIES[data.severity]} /> <span><${Words} text=${data.summary} /></span></p>
     ${causes.map((one, at) => html`<section key=${`${one.code} ${at}`} class="card"><h2><code>${one.code}</code></h2>
       ${one.message !== data.summary && html`<p><${Words} text=${one.message} /></p>`}<${Objects} list=${one.objects} />
-      ${one.until && html`<p>Continues without intervention: <${Countdown} until=${one.until} />.</p>`}
+      ${one.until && html`<p>Next step without intervention: <${Countdown} until=${one.until} />.</p>`}
       ${fixed(one.fix)}</section>`)}
     ${data.blocked_by?.length > 0 && html`<h2>Blocked by</h2>${data.blocked_by.map((one) => html`<section key=${one.finalizer} class="card">
       <h3><code>${one.finalizer}</code></h3><p><${Words} text=${one.message} /></p><p class="soft">${one.owner === 'unknown' ? 'Its owner is unknown' : `To be removed by ${one.owner}`}.</p><${Objects} list=${one.objects} /></section>`)}`}

@@ -13,6 +13,7 @@ const some = (list, most = 3) => {
   const rest = list.length > most ? ` and ${list.length - most} more` : '';
   return list.slice(0, most).join(', ') + rest;
 };
+const counted = (noun, list) => `${noun}${list.length === 1 ? '' : 's'} ${some(list)}`;
 
 /** Builds the lookup tables for the rules below, once per round. */
 export function world(list) {
@@ -96,13 +97,13 @@ function pending(object, w, now) {
     const pods = users(w, object);
     if (!pods.length) return problem('NoConsumer', 'waiting', `Class ${name} delays binding until a pod uses the claim, and no pod uses it.`);
     const scheduled = object.metadata.annotations?.['volume.kubernetes.io/selected-node'];
-    if (!scheduled) return problem('PodNotPlaced', 'attention', `It waits for pod ${some(pods.map(named))} to be scheduled.${lastWarning}`);
+    if (!scheduled) return problem('PodNotPlaced', 'attention', `It waits for ${counted('pod', pods.map(named))} to be scheduled.${lastWarning}`);
   }
   if (kind && kind.provisioner && kind.provisioner !== NO_PROVISIONER && !spec.volumeName) {
     const absent = !w.drivers.has(kind.provisioner) && !kind.provisioner.startsWith('kubernetes.io/');
     if (absent) return problem('NoDriver', 'attention', `The driver ${kind.provisioner} of its class ${name} is not registered.${lastWarning}`);
     if (warning) return problem('ProvisioningFailed', 'attention', warning.message || warning.note || warning.reason);
-    return now - since(object) < YOUNG ? null : problem('Provisioning', 'waiting', `${kind.provisioner} has not provisioned its volume yet.`);
+    return now - since(object) < YOUNG ? null : problem('Provisioning', 'waiting', `${kind.provisioner} has not provisioned a volume for the claim yet.`);
   }
   if (now - since(object) < YOUNG / 10) return null;
   const which = name ? `of class ${name}` : 'without a class';
@@ -152,7 +153,7 @@ function pod(object, w) {
   const placed = (object.status?.conditions || []).find((c) => c.type === 'PodScheduled');
   if (!here) {
     const gone = claims.filter((name) => !w.claims.has(name));
-    if (gone.length) return problem('NoClaim', 'attention', `Its claim ${some(gone)} does not exist.`);
+    if (gone.length) return problem('NoClaim', 'attention', `Its ${counted('claim', gone)} ${gone.length === 1 ? 'does' : 'do'} not exist.`);
     return placed?.status === 'False' && placed.message ? problem('NotPlaced', 'attention', placed.message) : null;
   }
   for (const name of claims) {
@@ -181,11 +182,11 @@ function node(object, w) {
 function held(object, finalizer, w) {
   if (finalizer === 'kubernetes.io/pvc-protection') {
     const pods = users(w, object);
-    return pods.length ? `pod ${some(pods.map(named))} uses the claim` : 'no pod uses the claim any more, but its finalizer kubernetes.io/pvc-protection has not been removed yet';
+    return pods.length ? `${counted('pod', pods.map(named))} ${pods.length === 1 ? 'uses' : 'use'} the claim` : 'the finalizer kubernetes.io/pvc-protection has not been removed yet, although no pod uses the claim any more';
   }
   if (finalizer === 'kubernetes.io/pv-protection') {
     const ref = object.spec?.claimRef;
-    return ref && w.claims.has(`${ref.namespace}/${ref.name}`) ? `the claim ${ref.namespace}/${ref.name} is bound to the volume` : 'no claim is bound to the volume any more, but its finalizer kubernetes.io/pv-protection has not been removed yet';
+    return ref && w.claims.has(`${ref.namespace}/${ref.name}`) ? `the claim ${ref.namespace}/${ref.name} is bound to the volume` : 'the finalizer kubernetes.io/pv-protection has not been removed yet, although no claim is bound to the volume any more';
   }
   if (finalizer.startsWith('external-attacher/')) {
     const at = (w.attached.get(object.metadata.name) || []).map((a) => a.spec.nodeName);
