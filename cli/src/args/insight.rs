@@ -191,7 +191,6 @@ pub(crate) struct UnblockArgs {
     /// The terminating objects; also as KIND NAME...
     #[arg(value_name = "KIND/NAME", required = true, num_args = 1..)]
     pub(crate) objects: Vec<String>,
-    pub(crate) object: String,
     /// Also remove the finalizer of a driver that is not registered anywhere. The server cannot verify that this driver
     /// has stopped; resources that it has not cleaned up remain
     #[arg(long)]
