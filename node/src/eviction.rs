@@ -1,8 +1,8 @@
 //! Thresholds of node pressure: the syntax of `--eviction-hard`. Pure (upstream:
 //! pkg/kubelet/eviction/helpers.go).
 //!
-//! The agent evicts no pods. A threshold that is crossed becomes a condition of the Node, and the matching taint
-//! keeps new pods away.
+//! A crossed threshold causes no evictions. It becomes a condition of the Node, and the matching taint keeps new
+//! pods away.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

@@ -225,7 +225,8 @@ pub(crate) struct MachineArgs {
     /// Thresholds of available resources, below which the Node reports MemoryPressure, DiskPressure or PIDPressure
     /// and accepts no new pods
     ///
-    /// The agent evicts no pods. Resources that are not listed have no threshold.
+    /// The agent evicts no running pods when a resource falls below its threshold. Resources that are not listed
+    /// have no threshold.
     #[arg(long, value_name = "SIGNAL<LEAST,...>", default_value = eviction::DEFAULT)]
     pub(crate) eviction_hard: Thresholds,
     /// Duration of the node's Lease, in seconds; the Lease is renewed four times in this time

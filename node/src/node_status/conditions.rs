@@ -6,8 +6,8 @@
 //! | DiskPressure | bytes or inodes on the file system of the agent's directory |
 //! | PIDPressure | threads that can still be started |
 //!
-//! A condition that was true stays true for five minutes, so that a node near the threshold does not flap. This
-//! agent evicts no pods: the taint of a condition keeps new pods away.
+//! A condition that was true stays true for five minutes, so that a node near the threshold does not flap. A
+//! condition causes no evictions: its taint keeps new pods away.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Ends a pod: stops its containers, releases its volumes, writes the last status, and deletes the object.
+//! Ends a pod: stops its containers, releases its volumes, and writes the last status. Deletes the object when it has a deletion time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -148,7 +148,8 @@ impl Worker {
         }
     }
 
-    /// Deletes the object once the node has released everything, and waits until the API server has removed it.
+    /// Deletes the object when it has a deletion time, and waits until the API server has removed it. The node has released
+    /// everything before.
     pub(super) async fn depart(&mut self) {
         let mut waits = Backoff::new(WAITS.0, WAITS.1);
         let mut asked = false;
