@@ -63,7 +63,7 @@ fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
         issues.collect::<Vec<_>>()
     })?;
     if depth(&expr) > MAX_DEPTH {
-        return Err(issue(format!("the expression has more than {MAX_DEPTH} steps inside each other")));
+        return Err(issue(format!("the syntax tree of the expression has more than {MAX_DEPTH} levels")));
     }
     Ok(Parsed { expr, source })
 }
