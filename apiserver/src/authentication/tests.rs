@@ -448,7 +448,12 @@ async fn page_signs_in_with_a_code() {
         ),
         ("4 another token", request("/api", &[local, ("authorization", "Bearer abc")]), 200, "ann"),
         ("5 the page", request("/ui/", &[local]), 200, "<!doctype html>"),
-        ("6 the page for a foreign host", request("/ui/", &[("host", "evil.example")]), 403, "Forbidden"),
+        (
+            "6 the page for a foreign host, without credentials",
+            request("/ui/", &[("host", "evil.example")]),
+            401,
+            "admin.kubeconfig",
+        ),
         ("7 no code", exchange("{}".to_owned(), &[]), 400, "the body must be JSON"),
         ("8 a wrong code", exchange(r#"{"code": "x"}"#.to_owned(), &[]), 401, "orlop page"),
         ("9 too long", exchange(" ".repeat(5000), &[]), 400, "the body must be JSON"),

@@ -163,6 +163,14 @@ async fn every_kind_is_served_as_table_and_as_metadata() {
     for (kind, collection, item) in kinds() {
         let rig = Rig::new().await;
         let made = rig.post(&collection, sample(kind, NAME)).await.expect(201).json();
+        // Upstream takes metadata from the internal form of an object, which lacks these annotations.
+        let mut unconverted = made["metadata"].clone();
+        if let Some(annotations) = unconverted.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.retain(|name, _| !kind.converted_annotations().contains(&name.as_str()));
+            if annotations.is_empty() {
+                unconverted.as_object_mut().unwrap().remove("annotations");
+            }
+        }
         for (target, rows) in [
             (item.clone(), 1),
             (format!("{collection}?labelSelector=walk"), 1),
@@ -176,11 +184,11 @@ async fn every_kind_is_served_as_table_and_as_metadata() {
             for row in shown {
                 assert_eq!(row["cells"].as_array().unwrap().len(), columns.len(), "{target}: {row}");
                 assert_eq!(row["object"]["kind"], "PartialObjectMetadata");
-                assert_eq!(row["object"]["metadata"], made["metadata"], "{target}");
+                assert_eq!(row["object"]["metadata"], unconverted, "{target}");
             }
         }
         let alone = rig.get_as(&item, METADATA).await.expect(200).json();
-        assert_eq!(alone["metadata"], made["metadata"], "{}", show(kind));
+        assert_eq!(alone["metadata"], unconverted, "{}", show(kind));
         assert!(alone.get("spec").is_none());
         let list = rig.get_as(&collection, METADATA_LIST).await.expect(200).json();
         assert_eq!(list["kind"], "PartialObjectMetadataList");
