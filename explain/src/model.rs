@@ -435,7 +435,7 @@ macro_rules! codes {
 
 codes! {
     Binding: "A volume fits and will be bound soon.",
-    NoVolumeFits: "No volume fits, and no provisioner creates one.",
+    NoVolumeFits: "No existing volume fits the claim.",
     ReservedUnfit: "A volume is reserved for the claim and does not fit it.",
     NoDefaultClass: "The claim names no class and there is no default class.",
     DefaultClassComing: "The claim names no class and will get the default class soon.",
@@ -444,7 +444,7 @@ codes! {
     ClassMissing: "The class does not exist.",
     BindingModeMissing: "The class has no volumeBindingMode.",
     ProvisioningOff: "Dynamic provisioning is disabled on this server.",
-    NoProvisioner: "The class has no provisioner, and no existing volume fits.",
+    NoProvisioner: "The class has the provisioner kubernetes.io/no-provisioner, so you must create its volumes.",
     PluginMissing: "The class names an in-tree plugin that does not exist.",
     ProvisionerMissing: "The class names a provisioner that is not registered.",
     WaitsForProvisioner: "A provisioner is creating a volume.",
@@ -472,7 +472,7 @@ codes! {
     Retained: "The claim was deleted, and policy Retain keeps the volume with its data.",
     DeletionPending: "The claim was deleted, and policy Delete is deleting the storage.",
     RecyclePending: "The claim was deleted, and policy Recycle is scrubbing the volume.",
-    ReclaimFailed: "Deleting or scrubbing failed; it is retried.",
+    ReclaimFailed: "Deleting or scrubbing the volume failed. The controller retries, unless the policy is now Retain.",
     UnknownPolicy: "The reclaim policy is unknown.",
     ClaimMissing: "A claim that the pod uses does not exist.",
     ClaimNotBound: "A claim that the pod uses is not bound.",

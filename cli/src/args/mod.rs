@@ -1,8 +1,8 @@
 //! The command line: all commands and flags, with their defaults and help texts.
 //!
 //! Declarations only. `config` validates combinations of flags and adds the other sources of values (`ORLOP_*`
-//! variables, the file of `--config`) for all flags alike, so no flag here names a variable. Flags that upstream
-//! has keep upstream's name and default.
+//! variables, the file of `--config`), so no flag here names a variable. Flags that upstream has keep upstream's
+//! name and default.
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -55,8 +55,9 @@ mod volumes;
 
 /// Footer of `--help`: sources of values, and exit codes.
 const AFTER_HELP: &str = "\
-The value of a flag comes from the first of these sources that sets it: the command line, an environment variable, the YAML file of \
---config, the default. The variable of --data-dir is ORLOP_DATA_DIR, and its key in the YAML file is data-dir.
+The value of a flag of serve, apiserver, controller, node and csi-hostpath comes from the first of these sources that sets it: the \
+command line, an environment variable, the YAML file of --config, the default. The variable of --data-dir is ORLOP_DATA_DIR, and its \
+key in the YAML file is data-dir.
 
 Exit codes: 0 stopped cleanly; 1 failed; 2 the command line or the configuration is wrong; \
 130 or 143 a second SIGINT or SIGTERM ended the process before it had stopped cleanly.";

@@ -219,7 +219,8 @@ fn file_of(matches: &ArgMatches) -> Option<(String, PathBuf)> {
     Some((name.to_owned(), path.clone()))
 }
 
-/// Assigns every flag of every subcommand its variable, whose value becomes the flag's default.
+/// Assigns every flag of the commands, and of the subcommands of `insight::VERBS_BELOW`, its variable, whose value becomes
+/// the flag's default. The flags of other subcommands, such as those of `orlop store`, have no variables.
 fn with_variables(command: clap::Command, variable: &impl Fn(&str) -> Option<OsString>) -> clap::Command {
     let given = |arg: clap::Arg| {
         let Some(flag) = arg.get_long() else { return arg };

@@ -139,8 +139,8 @@ impl Binder {
             None => Arc::clone(volume),
         };
         // Saved: the volume is free, or reserved by name as the user wrote it. Not saved: the phase is still Bound or
-        // Released, so no claim can bind the volume. Completed by: the next sync of the volume, which finds no reference
-        // or one without UID and makes it Available.
+        // Released, so only a claim that names the volume, or for which it is reserved, can bind it. Completed by: the
+        // next sync of the volume, which finds no reference or one without UID and makes it Available.
         self.set_volume_phase(&volume, VolumePhase::Available, "").await?;
         // Saved: everything.
         Ok(())
