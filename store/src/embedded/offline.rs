@@ -80,16 +80,17 @@ pub fn compact(dir: &Path, options: &Options) -> Result<Compacted, OpenError> {
     let bytes = || space::allocated(dir) - space::allocated_file(&dir.join(write_admission::BALLAST));
     let before = bytes();
     let recovered: Recovered<()> = recover(dir, options)?;
-    let Recovered { store, journal, mut feeder, head, index, mut oldest, mut snapshots, .. } = recovered;
-    if let Some(target) = feeder.marks.target(options.clock.now_ms(), options.retention) {
+    let Recovered { store, journal, mut feeder, head, index, mut oldest, mut snapshots, time_ms, .. } =
+        recovered;
+    let now_ms = now_ms(options, time_ms);
+    if let Some(target) = feeder.marks.target(now_ms, options.retention) {
         oldest = oldest.max(target);
     }
     while feeder.sweep(oldest).map_err(served)? {}
     feeder.sync().map_err(served)?;
     if head > Revision::ZERO && snapshots.last() != Some(&head) {
-        let time_ms = options.clock.now_ms();
         let snapshot_dir = dir.join("snapshot");
-        let at = (head, time_ms);
+        let at = (head, now_ms);
         snapshot::write(&*options.files, &snapshot_dir, store, at, &index, ReadBack::Skip)
             .map_err(io("write a snapshot in"))?;
         snapshots.push(head);
@@ -133,7 +134,7 @@ pub fn purge(dir: &Path, key: &Key, options: &Options) -> Result<usize, OpenErro
     let lock = Lock::take(dir, options.lock_wait)?;
     WriteAdmission::new(dir, options).before_opening();
     let recovered: Recovered<()> = recover(dir, options)?;
-    let Recovered { store, mut journal, mut feeder, head, index, oldest, .. } = recovered;
+    let Recovered { store, mut journal, mut feeder, head, index, oldest, time_ms, .. } = recovered;
     if head == Revision::ZERO {
         return Ok(0);
     }
@@ -142,9 +143,9 @@ pub fn purge(dir: &Path, key: &Key, options: &Options) -> Result<usize, OpenErro
     // The order of the steps is that of `erase`: an older file is removed when the newer ones are complete.
     journal.rotate().map_err(|refused| io("start a journal segment in")(refused.into()))?;
     let snapshot_dir = dir.join("snapshot");
-    let time_ms = options.clock.now_ms();
     let files = &*options.files;
-    snapshot::write(files, &snapshot_dir, store, (head, time_ms), &index, ReadBack::Require)
+    let at = (head, now_ms(options, time_ms));
+    snapshot::write(files, &snapshot_dir, store, at, &index, ReadBack::Require)
         .map_err(io("write a snapshot in"))?;
     erase::remove_snapshots(files, &snapshot_dir, head).map_err(io("remove old snapshots in"))?;
     let segments = journal.segments();
@@ -159,6 +160,13 @@ pub fn purge(dir: &Path, key: &Key, options: &Options) -> Result<usize, OpenErro
     drop((journal, feeder));
     drop(lock);
     Ok(erased)
+}
+
+/// The time of a snapshot. It is never before the last time stamp of the store, although the system's clock may be: if the served copy is
+/// lost later, new time stamps continue from this time.
+fn now_ms(options: &Options, last_ms: i64) -> i64 {
+    options.clock.continue_from(last_ms);
+    options.clock.now_ms().max(last_ms)
 }
 
 fn renew(

@@ -271,3 +271,20 @@ async fn purge_erases_one_key_from_every_file() {
     assert!(matches!(history[2].record.as_ref().unwrap().stored, Stored::Erased));
     store.close().await;
 }
+
+/// After a purge, only the snapshot knows the time of the last write if the served copy is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn time_does_not_jump_back_after_a_purge_with_a_clock_that_did() {
+    let (dir, clock) = (scratch(), Arc::new(ManualClock::new(START_MS)));
+    let store = open(dir.path(), &clock);
+    write(&store).await;
+    store.close().await;
+    drop(store);
+    clock.set(START_MS - 3_600_000);
+    purge(dir.path(), &Key::from(SECRET), &options(&clock)).unwrap();
+    std::fs::remove_dir_all(dir.path().join("sled")).unwrap();
+    let store = open(dir.path(), &clock);
+    put_one(&store, MAP, "later").await;
+    assert!(store.head().get(MAP).unwrap().time_ms >= START_MS);
+    store.close().await;
+}
