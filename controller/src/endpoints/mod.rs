@@ -15,5 +15,7 @@ pub mod slice;
 pub mod slice_tracker;
 pub mod slices;
 pub mod subsets;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod trigger_time;
 pub mod write;
