@@ -123,7 +123,8 @@ mod tests {
             service: "Service ns/s".to_owned(),
             node: "n".to_owned(),
         };
-        let text = |errors: Vec<EndpointsError>| EndpointsError::all(errors).err().map(|error| error.to_string());
+        let text =
+            |errors: Vec<EndpointsError>| EndpointsError::all(errors).err().map(|error| error.to_string());
         let (a, b) = (
             "skipping Pod a for Service ns/s: Node n Not Found",
             "skipping Pod b for Service ns/s: Node n Not Found",
@@ -131,9 +132,6 @@ mod tests {
         assert_eq!(text(Vec::new()), None);
         assert_eq!(text(vec![missing("a")]).as_deref(), Some(a));
         assert_eq!(text(vec![missing("a"), missing("a")]).as_deref(), Some(a));
-        assert_eq!(
-            text(vec![missing("a"), missing("b"), missing("a")]),
-            Some(format!("[{a}, {b}]"))
-        );
+        assert_eq!(text(vec![missing("a"), missing("b"), missing("a")]), Some(format!("[{a}, {b}]")));
     }
 }

@@ -119,8 +119,7 @@ mod tests {
     fn finished_pods_and_pods_without_addresses_are_no_endpoints() {
         let with = |status: Value| pod(json!({"status": status}));
         let mut leaving = with(json!({"podIP": "10.0.0.1"}));
-        leaving.metadata.deletion_timestamp =
-            serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        leaving.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         // Name, pod, whether it is an endpoint, whether it is one with terminating pods.
         let table = [
             ("1 no address", with(json!({"phase": "Running"})), false, false),

@@ -61,7 +61,8 @@ fn services_of(pod: &Pod, services: &Informer<Service>) -> BTreeSet<String> {
     let labels = pod.metadata.labels.iter().flatten();
     let near = labels
         .flat_map(|(key, value)| services.by_index(INDEX_SELECTOR, &label_value(namespace, key, value)));
-    let selecting = near.filter(|service| selector(service).is_some_and(|selector| has_labels(pod, selector)));
+    let selecting =
+        near.filter(|service| selector(service).is_some_and(|selector| has_labels(pod, selector)));
     selecting.map(|service| key_of(service.as_ref())).collect()
 }
 
@@ -109,8 +110,10 @@ mod tests {
     use super::*;
 
     fn pod(labels: Value, status: Value) -> Pod {
-        serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": "p", "uid": "u", "labels": labels},
-            "spec": {"containers": []}, "status": status}))
+        serde_json::from_value(
+            json!({"metadata": {"namespace": "ns", "name": "p", "uid": "u", "labels": labels},
+            "spec": {"containers": []}, "status": status}),
+        )
         .unwrap()
     }
 
@@ -124,7 +127,8 @@ mod tests {
             ("db", json!({"app": "db"})),
             ("none", json!({})),
         ] {
-            let service = json!({"metadata": {"namespace": "ns", "name": name}, "spec": {"selector": selector}});
+            let service =
+                json!({"metadata": {"namespace": "ns", "name": name}, "spec": {"selector": selector}});
             services.apply(serde_json::from_value(service).unwrap());
         }
         let pods = Informer::new();

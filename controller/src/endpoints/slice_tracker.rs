@@ -90,10 +90,10 @@ impl SliceTracker {
     /// The keys of the Services to sync after the change of a slice.
     pub fn services_to_sync(&self, change: &Change<EndpointSlice>, manager: &str) -> Vec<String> {
         let is_ours = |slice: &EndpointSlice| is_managed_by(slice, manager);
-        let added = |slice: &EndpointSlice| {
-            service_key(slice).filter(|_| is_ours(slice) && self.is_news(slice))
-        };
-        let gone = |slice: &EndpointSlice| service_key(slice).filter(|_| is_ours(slice) && self.is_lost(slice));
+        let added =
+            |slice: &EndpointSlice| service_key(slice).filter(|_| is_ours(slice) && self.is_news(slice));
+        let gone =
+            |slice: &EndpointSlice| service_key(slice).filter(|_| is_ours(slice) && self.is_lost(slice));
         let keys = match (change.old(), change.new.as_deref()) {
             (None, None) => [None, None],
             (None, Some(new)) => [added(new), None],

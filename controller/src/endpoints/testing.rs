@@ -42,8 +42,11 @@ pub(crate) fn endpoints(slices: &[Value]) -> Vec<String> {
         .map(|endpoint| {
             let conditions = &endpoint["conditions"];
             let is_true = |name: &&str| conditions[*name] == true;
-            let initials: String =
-                ["ready", "serving", "terminating"].iter().filter(|name| is_true(name)).map(|name| &name[..1]).collect();
+            let initials: String = ["ready", "serving", "terminating"]
+                .iter()
+                .filter(|name| is_true(name))
+                .map(|name| &name[..1])
+                .collect();
             let initials = if initials.is_empty() { "-".to_owned() } else { initials };
             format!("{} {initials}", endpoint["addresses"][0].as_str().unwrap())
         })

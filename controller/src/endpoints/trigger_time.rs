@@ -29,8 +29,10 @@ impl TriggerTimes {
             all.insert(key.to_owned(), observed);
             return created;
         };
-        let later = observed.pods.iter().filter(|(name, time)| last.pods.get(*name).is_none_or(|last| *time > last));
-        let earliest = later.map(|(_, time)| *time).chain(created.filter(|time| Some(*time) > last.service)).min();
+        let later =
+            observed.pods.iter().filter(|(name, time)| last.pods.get(*name).is_none_or(|last| *time > last));
+        let earliest =
+            later.map(|(_, time)| *time).chain(created.filter(|time| Some(*time) > last.service)).min();
         all.insert(key.to_owned(), observed);
         earliest
     }

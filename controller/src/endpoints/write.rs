@@ -97,7 +97,12 @@ impl SliceWriter {
             match api.replace(&name, &parameters, slice).await {
                 Ok(written) => self.tracker.written(&written),
                 Err(cause) => {
-                    return Err(EndpointsError::Change { action: "update", name, owner: owner.text.clone(), cause });
+                    return Err(EndpointsError::Change {
+                        action: "update",
+                        name,
+                        owner: owner.text.clone(),
+                        cause,
+                    });
                 }
             }
         }

@@ -189,7 +189,11 @@ impl Control {
             // Its addition to the cache queues the key again.
             Ok(Some(_)) => return Ok(()),
             Err(cause) => {
-                return Err(EndpointsError::Endpoints { action: "read the Service of", key: key.to_owned(), cause });
+                return Err(EndpointsError::Endpoints {
+                    action: "read the Service of",
+                    key: key.to_owned(),
+                    cause,
+                });
             }
         }
         let api: Api<Endpoints> = Api::namespaced(self.client.clone(), namespace);

@@ -85,8 +85,10 @@ fn is_current(current: &Endpoints, subsets: &[EndpointSubset], service_labels: &
 fn has_labels(current: &Endpoints, service_labels: &Labels) -> bool {
     let empty = Labels::new();
     let labels = current.metadata.labels.as_ref().unwrap_or(&empty);
-    let copied: Vec<_> =
-        labels.iter().filter(|(key, _)| *key != LABEL_HEADLESS && *key != LABEL_ENDPOINTS_MANAGED_BY).collect();
+    let copied: Vec<_> = labels
+        .iter()
+        .filter(|(key, _)| *key != LABEL_HEADLESS && *key != LABEL_ENDPOINTS_MANAGED_BY)
+        .collect();
     labels.get(LABEL_ENDPOINTS_MANAGED_BY).is_some_and(|manager| manager == COMPONENT_ENDPOINTS)
         && copied.len() == service_labels.len()
         && copied.into_iter().all(|(key, value)| service_labels.get(key) == Some(value))
@@ -184,7 +186,8 @@ pub(super) fn truncate(mut subsets: Vec<EndpointSubset>) -> (Vec<EndpointSubset>
         return (subsets, false);
     }
     let cuts_ready = all_ready > CAPACITY;
-    let (room, total) = if cuts_ready { (CAPACITY, all_ready) } else { (CAPACITY - all_ready, all_not_ready) };
+    let (room, total) =
+        if cuts_ready { (CAPACITY, all_ready) } else { (CAPACITY - all_ready, all_not_ready) };
     let mut left = room;
     for subset in &mut subsets {
         let list = if cuts_ready { &mut subset.addresses } else { &mut subset.not_ready_addresses };

@@ -46,7 +46,11 @@ fn endpoints_have_the_addresses_of_the_selected_pods() {
     let ports = json!([{"port": 8080, "protocol": "TCP"}]);
     let (a, b, c) = (address("a", "10.9.0.1"), address("b", "10.9.0.2"), address("c", "10.9.0.3"));
     let first = decide(&service(json!({"metadata": {"labels": {"x": "y"}}})), &pods, None).unwrap();
-    assert_eq!(first["subsets"], json!([{"addresses": [a], "notReadyAddresses": [b], "ports": ports}]), "1 ctl-ep-ready");
+    assert_eq!(
+        first["subsets"],
+        json!([{"addresses": [a], "notReadyAddresses": [b], "ports": ports}]),
+        "1 ctl-ep-ready"
+    );
     assert_eq!(
         first["metadata"],
         json!({"namespace": "ns", "name": "s", "labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller", "x": "y"},
@@ -55,12 +59,17 @@ fn endpoints_have_the_addresses_of_the_selected_pods() {
     );
     let all = service(json!({"spec": {"publishNotReadyAddresses": true}}));
     let next = decide(&all, &pods, None).unwrap();
-    assert_eq!(next["subsets"], json!([{"addresses": [a, b, c], "ports": ports}]), "2 publishNotReadyAddresses");
+    assert_eq!(
+        next["subsets"],
+        json!([{"addresses": [a, b, c], "ports": ports}]),
+        "2 publishNotReadyAddresses"
+    );
     let v6 = service(json!({"spec": {"ipFamilies": ["IPv6", "IPv4"]}}));
     let next = decide(&v6, &pods, None).unwrap();
     assert_eq!(next["subsets"][0]["addresses"], json!([address("e", "fd00::1")]), "3 the first family");
     assert_eq!(decide(&service(json!({})), &[], None).unwrap().get("subsets"), None, "4 ctl-ep-empty");
-    for (name, more) in [("5 ExternalName", json!({"type": "ExternalName"})), ("6 no selector", json!({"selector": null}))]
+    for (name, more) in
+        [("5 ExternalName", json!({"type": "ExternalName"})), ("6 no selector", json!({"selector": null}))]
     {
         assert_eq!(decide(&service(json!({"spec": more})), &pods, None), None, "{name}");
     }
@@ -88,7 +97,8 @@ fn headless_service_may_have_no_ports() {
 
 #[test]
 fn only_differences_are_written() {
-    let (pods, service) = ([pod("a", "10.9.0.1", true, json!({}))], service(json!({"metadata": {"labels": {"x": "y"}}})));
+    let (pods, service) =
+        ([pod("a", "10.9.0.1", true, json!({}))], service(json!({"metadata": {"labels": {"x": "y"}}})));
     let stored = decide(&service, &pods, None).unwrap();
     let with = |pointer: &str, value: Value| {
         let mut changed = stored.clone();
@@ -96,14 +106,22 @@ fn only_differences_are_written() {
         changed
     };
     assert_eq!(decide(&service, &pods, Some(&stored)), None, "1 nothing");
-    let version = json!({"kind": "Pod", "namespace": "ns", "name": "a", "uid": "uid-a", "resourceVersion": "9"});
-    assert_eq!(decide(&service, &pods, Some(&with("/subsets/0/addresses/0/targetRef", version))), None, "2 a version");
+    let version =
+        json!({"kind": "Pod", "namespace": "ns", "name": "a", "uid": "uid-a", "resourceVersion": "9"});
+    assert_eq!(
+        decide(&service, &pods, Some(&with("/subsets/0/addresses/0/targetRef", version))),
+        None,
+        "2 a version"
+    );
     let table = [
         ("3 an address", with("/subsets/0/addresses/0/ip", json!("10.9.0.2"))),
         ("4 a port", with("/subsets/0/ports/0/port", json!(1))),
         ("5 a label", with("/metadata/labels/x", json!("z"))),
         ("6 the manager", with("/metadata/labels/endpoints.kubernetes.io~1managed-by", json!("me"))),
-        ("7 over capacity", with("/metadata/annotations", json!({"endpoints.kubernetes.io/over-capacity": "truncated"}))),
+        (
+            "7 over capacity",
+            with("/metadata/annotations", json!({"endpoints.kubernetes.io/over-capacity": "truncated"})),
+        ),
     ];
     for (name, current) in table {
         let next = decide(&service, &pods, Some(&current)).unwrap();
@@ -155,7 +173,10 @@ async fn controller_follows_pods_and_services() {
     let _running = api.start(&[run], Options::default());
     api.settle().await;
     let names = || -> Vec<String> {
-        api.list("endpoints").iter().map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+        api.list("endpoints")
+            .iter()
+            .map(|object| object["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert_eq!(names(), ["lock", "s"], "1 leftovers are deleted");
     let ready = || -> Vec<String> {
@@ -167,7 +188,8 @@ async fn controller_follows_pods_and_services() {
     api.seed(pod("b", "10.9.0.2", false, json!({})));
     api.settle().await;
     assert_eq!(ready(), ["10.9.0.1"], "2");
-    let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:01:00Z"}]);
+    let conditions =
+        json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:01:00Z"}]);
     api.patch("pods", "ns/b", "status", json!({"status": {"conditions": conditions}}));
     api.settle().await;
     assert_eq!(ready(), ["10.9.0.1", "10.9.0.2"], "3");

@@ -34,7 +34,9 @@ fn typed(more: Value) -> Endpoints {
 #[test]
 fn excluded_endpoints_and_locks_are_not_mirrored() {
     assert!(is_mirrored(&typed(json!({}))), "1");
-    let label = |value: &str| typed(json!({"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": value}}}));
+    let label = |value: &str| {
+        typed(json!({"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": value}}}))
+    };
     assert!(!is_mirrored(&label("true")), "2 ctl-ep-no-mirror");
     assert!(is_mirrored(&label("false")), "3");
     let lock = json!({"metadata": {"annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}});
@@ -102,7 +104,8 @@ fn slice_has_the_addresses_labels_and_annotations_of_the_endpoints() {
 
 #[test]
 fn invalid_and_surplus_addresses_are_counted() {
-    let addresses = json!([{"ip": "x"}, {"ip": "10.9.1.1"}, {"ip": "010.9.1.2"}, {"ip": "10.9.1.3"}, {"ip": "10.9.1.4"}]);
+    let addresses =
+        json!([{"ip": "x"}, {"ip": "10.9.1.1"}, {"ip": "010.9.1.2"}, {"ip": "10.9.1.3"}, {"ip": "10.9.1.4"}]);
     let decision = decide(&typed(json!({"subsets": [{"addresses": addresses}]})), &[], 2);
     // In the order of their texts: 010.9.1.2, 10.9.1.1, 10.9.1.3, 10.9.1.4, x.
     assert_eq!((decision.invalid, decision.skipped), (0, 3), "1");
@@ -127,10 +130,17 @@ async fn controller_follows_endpoints_and_services() {
     assert_eq!(slices(), ["10.9.1.1 r", "10.9.1.2 r"], "2");
     assert_eq!(
         api.events(),
-        ["Endpoints ns/s Warning TooManyAddressesToMirror A max of 2 addresses can be mirrored to EndpointSlices per \
-          Endpoints subset. 1 addresses were skipped"]
+        [
+            "Endpoints ns/s Warning TooManyAddressesToMirror A max of 2 addresses can be mirrored to EndpointSlices per \
+          Endpoints subset. 1 addresses were skipped"
+        ]
     );
-    api.patch("endpoints", "ns/s", "", json!({"subsets": [{"addresses": [{"ip": "10.9.1.4"}], "ports": [{"port": 81, "name": "p"}]}]}));
+    api.patch(
+        "endpoints",
+        "ns/s",
+        "",
+        json!({"subsets": [{"addresses": [{"ip": "10.9.1.4"}], "ports": [{"port": 81, "name": "p"}]}]}),
+    );
     api.settle().await;
     assert_eq!(slices(), ["10.9.1.4 r"], "3");
     let key = format!("ns/{}", api.list("endpointslices")[0]["metadata"]["name"].as_str().unwrap());

@@ -50,7 +50,9 @@ pub enum NoAllocation {
 /// Whether the node is ready.
 pub fn is_node_ready(node: &Node) -> bool {
     let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.find(|condition| condition.type_ == "Ready").is_some_and(|condition| condition.status == "True")
+    conditions
+        .find(|condition| condition.type_ == "Ready")
+        .is_some_and(|condition| condition.status == "True")
 }
 
 /// The zone of a node.
@@ -142,8 +144,10 @@ mod tests {
     use super::*;
 
     fn node(zone: &str, cpu: &str) -> Node {
-        serde_json::from_value(json!({"metadata": {"labels": {"topology.kubernetes.io/zone": zone}}, "status": {
-            "allocatable": {"cpu": cpu}, "conditions": [{"type": "Ready", "status": "True"}]}}))
+        serde_json::from_value(
+            json!({"metadata": {"labels": {"topology.kubernetes.io/zone": zone}}, "status": {
+            "allocatable": {"cpu": cpu}, "conditions": [{"type": "Ready", "status": "True"}]}}),
+        )
         .unwrap()
     }
 
@@ -159,7 +163,12 @@ mod tests {
         assert_eq!(shown(&[a.clone(), b.clone(), without_zone]), Vec::<String>::new(), "3 no zone");
         assert_eq!(shown(&[a.clone(), b.clone(), node("c", "0")]), Vec::<String>::new(), "4 no CPUs");
         let mut other = node("c", "4");
-        other.metadata.labels.as_mut().unwrap().insert("node-role.kubernetes.io/master".into(), String::new());
+        other
+            .metadata
+            .labels
+            .as_mut()
+            .unwrap()
+            .insert("node-role.kubernetes.io/master".into(), String::new());
         assert_eq!(shown(&[a.clone(), b.clone(), other]), ["a 0.75", "b 0.25"], "5 control plane");
         let mut silent = node("c", "4");
         silent.status.as_mut().unwrap().conditions.as_mut().unwrap()[0].status = "Unknown".to_owned();

@@ -174,11 +174,8 @@ impl Control {
     ) -> Result<(), EndpointsError> {
         let (namespace, service) = (split_key(key).0, situation.service);
         let types = address_types(situation.spec);
-        let owner = SliceOwner {
-            namespace,
-            text: format!("Service {key}"),
-            is_terminating: is_terminating(service),
-        };
+        let owner =
+            SliceOwner { namespace, text: format!("Service {key}"), is_terminating: is_terminating(service) };
         let mut errors = Vec::new();
         let (slices, unsupported): (Vec<_>, Vec<_>) =
             slices.into_iter().partition(|slice| types.contains(slice.address_type.as_str()));
@@ -207,9 +204,7 @@ impl Control {
 
     fn report(&self, service: &Service, event: HintEvent) {
         let (type_, reason, message) = match event {
-            HintEvent::Enabled(message) => {
-                (EventType::Normal, reason::TOPOLOGY_AWARE_HINTS_ENABLED, message)
-            }
+            HintEvent::Enabled(message) => (EventType::Normal, reason::TOPOLOGY_AWARE_HINTS_ENABLED, message),
             HintEvent::Disabled(message) => {
                 (EventType::Warning, reason::TOPOLOGY_AWARE_HINTS_DISABLED, message)
             }

@@ -84,10 +84,7 @@ pub fn decide(
 }
 
 /// The endpoints of the pods by their ports, and the pods without a known node.
-fn desired(
-    situation: &Situation<'_>,
-    address_type: &str,
-) -> (BTreeMap<PortSet, Group>, Vec<EndpointsError>) {
+fn desired(situation: &Situation<'_>, address_type: &str) -> (BTreeMap<PortSet, Group>, Vec<EndpointsError>) {
     let Situation { service, spec, .. } = *situation;
     let (mut groups, mut missing) = (BTreeMap::new(), Vec::new());
     for pod in situation.pods.iter().filter(|pod| is_endpoint(pod, true)) {

@@ -8,9 +8,9 @@ use orlop_client::meta::is_terminating;
 use orlop_client::names::{LABEL_HEADLESS, LABEL_SERVICE_NAME, LABEL_SLICE_MANAGED_BY, LABEL_ZONE};
 use orlop_client::pods::node_name;
 
+use crate::endpoints::ip;
 use crate::endpoints::pods::{addresses, hostname, is_headless, protocol, target, target_port};
 use crate::endpoints::slice::{IPV4, IPV6, new_metadata, sort_ports};
-use crate::endpoints::ip;
 use crate::workload::ready::is_ready;
 
 /// The value of the label `endpointslice.kubernetes.io/managed-by`.
@@ -106,8 +106,7 @@ fn is_reserved(label: &str) -> bool {
 /// The labels of the slices: those of the Service and the reserved ones.
 pub fn labels(service: &Service, spec: &ServiceSpec) -> BTreeMap<String, String> {
     let own = service.metadata.labels.iter().flatten().filter(|(key, _)| !is_reserved(key));
-    let mut labels: BTreeMap<String, String> =
-        own.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut labels: BTreeMap<String, String> = own.map(|(key, value)| (key.clone(), value.clone())).collect();
     if is_headless(spec) {
         labels.insert(LABEL_HEADLESS.to_owned(), String::new());
     }
@@ -126,7 +125,10 @@ pub fn has_old_labels(slice: &EndpointSlice, service: &Service) -> bool {
 /// Whether the Service owns the slice. A deleted Service with the same name may own slices too.
 pub fn is_owned(slice: &EndpointSlice, service: &Service) -> bool {
     let uid = service.metadata.uid.as_deref();
-    slice.metadata.owner_references.iter().flatten().any(|owner| {
-        Some(owner.uid.as_str()) == uid && owner.kind == "Service" && owner.api_version == "v1"
-    })
+    slice
+        .metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|owner| Some(owner.uid.as_str()) == uid && owner.kind == "Service" && owner.api_version == "v1")
 }

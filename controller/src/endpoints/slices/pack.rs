@@ -117,7 +117,8 @@ mod tests {
     }
 
     fn shown(slice: &EndpointSlice) -> String {
-        let numbers = endpoints(slice).iter().map(|endpoint| endpoint.addresses[0][7..].trim_start_matches('0'));
+        let numbers =
+            endpoints(slice).iter().map(|endpoint| endpoint.addresses[0][7..].trim_start_matches('0'));
         let numbers = numbers.collect::<Vec<_>>().join(" ");
         format!("{}={numbers}", slice.metadata.name.as_deref().unwrap_or("new"))
     }
@@ -146,7 +147,11 @@ mod tests {
             let changes = pack(&service(), &spec, &existing, set(desired), EndpointSlice::default, 4);
             assert_eq!(changes.create.iter().map(shown).collect::<Vec<_>>(), created, "{name}");
             assert_eq!(changes.update.iter().map(shown).collect::<Vec<_>>(), updated, "{name}");
-            assert_eq!(changes.delete.iter().map(|slice| shown(slice)).collect::<Vec<_>>(), deleted, "{name}");
+            assert_eq!(
+                changes.delete.iter().map(|slice| shown(slice)).collect::<Vec<_>>(),
+                deleted,
+                "{name}"
+            );
         }
     }
 

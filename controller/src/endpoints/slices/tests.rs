@@ -41,9 +41,8 @@ impl World {
 
     fn decide(&mut self, address_type: &str) -> Decision {
         let (spec, _) = selecting_spec(&self.service).unwrap();
-        let node = |name: &str| {
-            self.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name)).cloned()
-        };
+        let node =
+            |name: &str| self.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name)).cloned();
         let situation = Situation { service: &self.service, spec, pods: &self.pods, node: &node, most: 3 };
         decide(&situation, &self.slices, address_type, &mut self.topology)
     }
@@ -118,7 +117,11 @@ fn conditions_depend_on_readiness_deletion_and_the_service() {
     let all = service(json!({"spec": {"publishNotReadyAddresses": true}}));
     let mut world = World::new(all, &pods, &nodes());
     world.settle();
-    assert_eq!(world.shown(), ["10.9.0.1 rs", "10.9.0.2 r", "10.9.0.3 rst", "10.9.0.4 rt"], "2 publishNotReadyAddresses");
+    assert_eq!(
+        world.shown(),
+        ["10.9.0.1 rs", "10.9.0.2 r", "10.9.0.3 rst", "10.9.0.4 rt"],
+        "2 publishNotReadyAddresses"
+    );
 }
 
 #[test]
@@ -164,7 +167,11 @@ fn service_without_endpoints_has_a_placeholder() {
     let mut world = World::new(service(json!({"metadata": {"labels": {"x": "y"}}})), &[], &nodes());
     world.settle();
     let placeholder = serde_json::to_value(world.slices[0].as_ref()).unwrap();
-    assert_eq!((world.slices.len(), &placeholder["metadata"]["generateName"]), (1, &json!("s-")), "1 ctl-ep-empty");
+    assert_eq!(
+        (world.slices.len(), &placeholder["metadata"]["generateName"]),
+        (1, &json!("s-")),
+        "1 ctl-ep-empty"
+    );
     assert_eq!((&placeholder["endpoints"], &placeholder["ports"]), (&json!([]), &json!([])), "1");
     assert_eq!(
         placeholder["metadata"]["labels"],
@@ -183,7 +190,11 @@ fn service_without_endpoints_has_a_placeholder() {
     assert_eq!(world.shown(), Vec::<String>::new(), "3");
     world.service.metadata.uid = Some("another".to_owned());
     let changes = world.decide("IPv4").changes;
-    assert_eq!((changes.create.len(), changes.update.len(), changes.delete.len()), (1, 0, 1), "4 a new Service");
+    assert_eq!(
+        (changes.create.len(), changes.update.len(), changes.delete.len()),
+        (1, 0, 1),
+        "4 a new Service"
+    );
 }
 
 #[test]
@@ -245,14 +256,21 @@ fn topology_mode_assigns_endpoints_to_zones() {
     let auto = |key: &str| service(json!({"metadata": {"annotations": {key: "Auto"}}}));
     let mode = "service.kubernetes.io/topology-mode";
     let pods: Vec<Value> = (1..=4)
-        .map(|nth| pod(&format!("p{nth}"), &format!("10.9.0.{nth}"), true, on(if nth == 4 { "m" } else { "n" })))
+        .map(|nth| {
+            pod(&format!("p{nth}"), &format!("10.9.0.{nth}"), true, on(if nth == 4 { "m" } else { "n" }))
+        })
         .collect();
-    let enabled = Some(HintEvent::Enabled("Topology Aware Hints has been enabled, addressType: IPv4".to_owned()));
+    let enabled =
+        Some(HintEvent::Enabled("Topology Aware Hints has been enabled, addressType: IPv4".to_owned()));
     let disabled = |text: &str| Some(HintEvent::Disabled(format!("{text}, addressType: IPv4")));
 
     let mut world = World::new(auto(mode), &pods, &nodes());
     assert_eq!(world.settle().event, enabled, "1");
-    assert_eq!(world.hints(), ["10.9.0.1 b", "10.9.0.2 a", "10.9.0.3 a", "10.9.0.4 b"], "1 three in zone a, one in b");
+    assert_eq!(
+        world.hints(),
+        ["10.9.0.1 b", "10.9.0.2 a", "10.9.0.3 a", "10.9.0.4 b"],
+        "1 three in zone a, one in b"
+    );
     assert!(world.topology.overloaded().is_empty(), "2");
     world.topology.set_nodes([]);
     assert_eq!(world.topology.overloaded(), ["ns/s"], "3 the nodes are gone");
@@ -269,7 +287,8 @@ fn topology_mode_assigns_endpoints_to_zones() {
     let mut world = World::new(auto(mode), &pods[..1], &nodes());
     let text = "Insufficient number of endpoints (1 endpoints, 2 zones)";
     assert_eq!(world.settle().event, disabled(text), "6");
-    let with_unknown: Vec<Value> = pods[..3].iter().cloned().chain([pod("q", "10.9.0.9", true, on("x"))]).collect();
+    let with_unknown: Vec<Value> =
+        pods[..3].iter().cloned().chain([pod("q", "10.9.0.9", true, on("x"))]).collect();
     let mut without_zone = nodes();
     without_zone.push(json!({"kind": "Node", "metadata": {"name": "x"}}));
     let mut world = World::new(auto(mode), &with_unknown, &without_zone);

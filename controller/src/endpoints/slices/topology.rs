@@ -47,7 +47,8 @@ pub struct Topology {
 
 /// Whether the annotations of the Service request the assignment to zones.
 pub fn is_requested(service: &Service) -> bool {
-    let value = annotation(service, ANN_TOPOLOGY_AWARE_HINTS).or_else(|| annotation(service, ANN_TOPOLOGY_MODE));
+    let value =
+        annotation(service, ANN_TOPOLOGY_AWARE_HINTS).or_else(|| annotation(service, ANN_TOPOLOGY_MODE));
     matches!(value, Some("Auto" | "auto"))
 }
 

@@ -30,7 +30,9 @@ impl Distribution {
 pub fn set_hints(distribution: Distribution, slices: &mut HintedSlices) {
     let wanted = |endpoint: &Endpoint| hints(distribution, endpoint);
     slices.update_if(|slice| {
-        endpoints(slice).iter().any(|endpoint| is_ready(endpoint) && !same(endpoint, wanted(endpoint).as_ref()))
+        endpoints(slice)
+            .iter()
+            .any(|endpoint| is_ready(endpoint) && !same(endpoint, wanted(endpoint).as_ref()))
     });
     for slice in slices.written() {
         for endpoint in slice.endpoints.iter_mut().flatten().filter(|endpoint| is_ready(endpoint)) {
