@@ -483,7 +483,9 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         ("--mirroring-max-endpoints-per-subset", args.mirroring_max_endpoints_per_subset),
     ] {
         if !(1..=1000).contains(&endpoints) {
-            return Err(wrong(&format!("{flag} must be from 1 to 1000: the API accepts no larger EndpointSlices")));
+            return Err(wrong(&format!(
+                "{flag} must be from 1 to 1000: the API accepts no larger EndpointSlices"
+            )));
         }
     }
     Ok(args)

@@ -71,8 +71,8 @@ mod built_in {
     use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
     use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::api::core::v1::{
-        ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec,
-        ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
+        ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+        PodTemplateSpec, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
     };
     use k8s_openapi::api::discovery::v1::EndpointSlice;
     use k8s_openapi::api::rbac::v1::ClusterRole;

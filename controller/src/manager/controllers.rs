@@ -8,8 +8,8 @@ use crate::csi::{attacher, modifier, provisioner, resizer, snapshotter};
 use crate::gc;
 use crate::workload::{deployment, replicas, stateful_set};
 use crate::{
-    attach, bootstrap, certificates, endpoints, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv,
-    quota, role_aggregation, scheduler,
+    attach, bootstrap, certificates, endpoints, ephemeral, expand, namespace_defaults, node_lifecycle,
+    protection, pv, quota, role_aggregation, scheduler,
 };
 
 /// A controller that can be started.

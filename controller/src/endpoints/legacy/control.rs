@@ -128,7 +128,7 @@ impl Control {
         }
         match wanted(&service, spec, &pods, current.as_deref(), trigger) {
             None => Ok(()),
-            Some(endpoints) => self.write(&key, &service, endpoints, current).await,
+            Some(endpoints) => self.write(&key, endpoints, current).await,
         }
     }
 
@@ -136,7 +136,6 @@ impl Control {
     async fn write(
         &self,
         key: &str,
-        service: &Service,
         endpoints: Endpoints,
         current: Option<Arc<Endpoints>>,
     ) -> Result<(), EndpointsError> {
@@ -166,9 +165,7 @@ impl Control {
                 Ok(())
             }
             Err(cause) => {
-                let service = service.metadata.name.as_deref().unwrap_or_default();
-                let message =
-                    format!("Failed to update endpoint {namespace}/{service}: {}", message_of(&cause));
+                let message = format!("Failed to update endpoint {key}: {}", message_of(&cause));
                 self.report(&endpoints, reason::FAILED_TO_UPDATE_ENDPOINT, message);
                 Err(EndpointsError::Endpoints { action: "update", key: key.to_owned(), cause })
             }

@@ -97,9 +97,12 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let node_syncs = context.other_syncs(controller::ENDPOINT_SLICES);
         join(
             worker::run_until(&context.shutdown, &queue, workers, syncs, |key| this.sync(key)),
-            worker::run_until(&context.shutdown, &node_queue, 1, node_syncs, |_| async {
-                this.set_nodes().into_iter().for_each(|key| queue.add(key));
-                Ok::<_, EndpointsError>(())
+            worker::run_until(&context.shutdown, &node_queue, 1, node_syncs, |_| {
+                let (this, queue) = (&this, &queue);
+                async move {
+                    this.set_nodes().into_iter().for_each(|key| queue.add(key));
+                    Ok::<_, EndpointsError>(())
+                }
             }),
         )
         .await;

@@ -27,7 +27,7 @@ pub struct Situation<'a> {
     /// The pods that it selects.
     pub pods: &'a [Arc<Pod>],
     /// Finds a node by name.
-    pub node: &'a dyn Fn(&str) -> Option<Arc<Node>>,
+    pub node: &'a (dyn Fn(&str) -> Option<Arc<Node>> + Sync),
     /// The maximum number of endpoints in a slice.
     pub most: usize,
 }
