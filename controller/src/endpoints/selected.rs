@@ -12,9 +12,9 @@ use super::pods::{addresses, selector};
 use crate::workload::ready::is_ready;
 
 /// Name of the index of pods by each of their labels.
-const INDEX_LABEL: &str = "label";
+const INDEX_LABEL: &str = "endpoints-label";
 /// Name of the index of Services by a label that their selector requires, and by their namespace.
-const INDEX_SELECTOR: &str = "selector";
+const INDEX_SELECTOR: &str = "endpoints-selector";
 
 fn label_value(namespace: &str, key: &str, value: &str) -> String {
     format!("{namespace}/{key}={value}")

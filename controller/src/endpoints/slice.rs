@@ -18,7 +18,7 @@ pub const IPV4: &str = "IPv4";
 /// The address type of IPv6.
 pub const IPV6: &str = "IPv6";
 /// Name of the index of EndpointSlices by the key of their Service.
-const INDEX_SERVICE: &str = "service";
+const INDEX_SERVICE: &str = "endpoints-service";
 
 /// Identifies an endpoint. Endpoints with the same identity are the same one, with changed attributes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
