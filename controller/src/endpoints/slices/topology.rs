@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use orlop_client::meta::annotation;
 use orlop_client::names::{ANN_TOPOLOGY_AWARE_HINTS, ANN_TOPOLOGY_MODE};
 
@@ -117,12 +117,15 @@ impl Topology {
     fn assign(&self, slices: &mut HintedSlices) -> Result<Zones, String> {
         let ready = slices.all().flat_map(endpoints).filter(|endpoint| is_ready(endpoint)).count();
         let allocations = allocate(&self.shares, ready).map_err(|why| why.to_string())?;
+        // Checked before any slice is selected for an update, so that this case writes nothing again.
+        let lacks_zone = |endpoint: &Endpoint| endpoint.zone.as_ref().is_none_or(String::is_empty);
+        if slices.all().flat_map(endpoints).any(|endpoint| is_ready(endpoint) && lacks_zone(endpoint)) {
+            return Err("One or more endpoints do not have a zone specified".to_owned());
+        }
         let mut zones = keep_assigned(slices, &allocations);
         for slice in slices.written() {
             for endpoint in slice.endpoints.iter_mut().flatten().filter(|endpoint| is_ready(endpoint)) {
-                let Some(zone) = endpoint.zone.clone().filter(|zone| !zone.is_empty()) else {
-                    return Err("One or more endpoints do not have a zone specified".to_owned());
-                };
+                let Some(zone) = endpoint.zone.clone() else { continue };
                 endpoint.hints = Some(for_zone(&zone));
                 *zones.entry(zone).or_default() += 1;
             }
