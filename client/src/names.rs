@@ -79,8 +79,33 @@ pub const ANN_CSI_NODE_IDS: &str = "csi.volume.kubernetes.io/nodeid";
 pub const ANN_MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 /// Any object: a description of its purpose.
 pub const ANN_DESCRIPTION: &str = "kubernetes.io/description";
+/// Endpoints, EndpointSlice: the time of the change of a pod or a Service that led to the last write.
+pub const ANN_LAST_CHANGE_TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+/// Endpoints: `truncated` if the Service has more addresses than Endpoints may contain.
+pub const ANN_OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
+/// Endpoints: the record of a leader election.
+pub const ANN_LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+/// Any object: the configuration of the last `kubectl apply`.
+pub const ANN_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Service: `Auto` assigns its endpoints to zones in proportion to the CPUs of their nodes.
+pub const ANN_TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
+/// Service: the older key of [`ANN_TOPOLOGY_MODE`], which takes precedence.
+pub const ANN_TOPOLOGY_AWARE_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 /// The value of marker annotations such as [`ANN_BIND_COMPLETED`].
 pub const YES: &str = "yes";
+
+/// EndpointSlice: the name of its Service.
+pub const LABEL_SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// EndpointSlice: the controller that writes it.
+pub const LABEL_SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// Endpoints: the controller that writes them.
+pub const LABEL_ENDPOINTS_MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+/// Endpoints, EndpointSlice: their Service has no cluster IP.
+pub const LABEL_HEADLESS: &str = "service.kubernetes.io/headless";
+/// Endpoints: with the value `true`, they are not mirrored to EndpointSlices.
+pub const LABEL_SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
+/// Node: its zone.
+pub const LABEL_ZONE: &str = "topology.kubernetes.io/zone";
 
 /// PV: present while it is bound.
 pub const FINALIZER_PV_PROTECTION: &str = "kubernetes.io/pv-protection";
@@ -134,6 +159,12 @@ pub const COMPONENT_REPLICA_SET: &str = "replicaset-controller";
 pub const COMPONENT_DEPLOYMENT: &str = "deployment-controller";
 /// Event component of the controller of StatefulSets.
 pub const COMPONENT_STATEFUL_SET: &str = "statefulset-controller";
+/// Event component of the controller of Endpoints, and the value of [`LABEL_ENDPOINTS_MANAGED_BY`] in the Endpoints that it writes.
+pub const COMPONENT_ENDPOINTS: &str = "endpoint-controller";
+/// Event component of the controller of EndpointSlices.
+pub const COMPONENT_ENDPOINT_SLICES: &str = "endpoint-slice-controller";
+/// Event component of the controller that mirrors Endpoints to EndpointSlices.
+pub const COMPONENT_SLICE_MIRRORING: &str = "endpoint-slice-mirroring-controller";
 /// Event component of the controller that binds snapshots.
 pub const COMPONENT_SNAPSHOT: &str = "snapshot-controller";
 
@@ -299,6 +330,20 @@ pub mod reason {
     pub const FAILED_SCHEDULING: &str = "FailedScheduling";
     /// A pod will be deleted because of a taint of its node, or its deletion was cancelled.
     pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
+    /// The Endpoints of a Service could not be created.
+    pub const FAILED_TO_CREATE_ENDPOINT: &str = "FailedToCreateEndpoint";
+    /// The Endpoints of a Service could not be updated.
+    pub const FAILED_TO_UPDATE_ENDPOINT: &str = "FailedToUpdateEndpoint";
+    /// The EndpointSlices of a Service could not be written.
+    pub const FAILED_TO_UPDATE_ENDPOINT_SLICES: &str = "FailedToUpdateEndpointSlices";
+    /// The endpoints of a Service are assigned to zones.
+    pub const TOPOLOGY_AWARE_HINTS_ENABLED: &str = "TopologyAwareHintsEnabled";
+    /// The endpoints of a Service are no longer assigned to zones, or cannot be.
+    pub const TOPOLOGY_AWARE_HINTS_DISABLED: &str = "TopologyAwareHintsDisabled";
+    /// Endpoints contain an invalid address.
+    pub const INVALID_IP_ADDRESS: &str = "InvalidIPAddress";
+    /// Endpoints contain more addresses than are mirrored.
+    pub const TOO_MANY_ADDRESSES_TO_MIRROR: &str = "TooManyAddressesToMirror";
     /// A Deployment could not create a ReplicaSet.
     pub const REPLICA_SET_CREATE_ERROR: &str = "ReplicaSetCreateError";
 }
@@ -335,6 +380,12 @@ pub mod controller {
     pub const DEPLOYMENT: &str = "deployment-controller";
     /// Maintains the named pods of StatefulSets and their claims.
     pub const STATEFUL_SET: &str = "statefulset-controller";
+    /// Writes the Endpoints of Services.
+    pub const ENDPOINTS: &str = "endpoints-controller";
+    /// Writes the EndpointSlices of Services.
+    pub const ENDPOINT_SLICES: &str = "endpointslice-controller";
+    /// Mirrors Endpoints of Services without a selector to EndpointSlices.
+    pub const SLICE_MIRRORING: &str = "endpointslice-mirroring-controller";
     /// Assigns pods to nodes.
     pub const SCHEDULER: &str = "scheduler";
     /// Detects lost nodes.

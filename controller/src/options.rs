@@ -48,6 +48,22 @@ pub struct Options {
     pub concurrent_deployment_syncs: usize,
     /// `--concurrent-statefulset-syncs`.
     pub concurrent_stateful_set_syncs: usize,
+    /// `--concurrent-endpoint-syncs`.
+    pub concurrent_endpoint_syncs: usize,
+    /// `--endpoint-updates-batch-period`: the delay between the change of a pod and the write of Endpoints.
+    pub endpoint_updates_batch_period: Duration,
+    /// `--concurrent-service-endpoint-syncs`.
+    pub concurrent_service_endpoint_syncs: usize,
+    /// `--max-endpoints-per-slice`.
+    pub max_endpoints_per_slice: usize,
+    /// `--endpointslice-updates-batch-period`: the delay between the change of a pod and the write of EndpointSlices.
+    pub endpointslice_updates_batch_period: Duration,
+    /// `--mirroring-concurrent-service-endpoint-syncs`.
+    pub mirroring_concurrent_service_endpoint_syncs: usize,
+    /// `--mirroring-max-endpoints-per-subset`.
+    pub mirroring_max_endpoints_per_subset: usize,
+    /// `--mirroring-endpointslice-updates-batch-period`: the delay between the change of a mirrored EndpointSlice and its repair.
+    pub mirroring_endpointslice_updates_batch_period: Duration,
     /// `--scheduler-bind-timeout`: how long a pod with an assigned node waits for its claims. Upstream:
     /// bindTimeoutSeconds.
     pub scheduler_bind_timeout: Duration,
@@ -139,6 +155,14 @@ impl Default for Options {
             concurrent_replica_set_syncs: 5,
             concurrent_deployment_syncs: 5,
             concurrent_stateful_set_syncs: 5,
+            concurrent_endpoint_syncs: 5,
+            endpoint_updates_batch_period: Duration::ZERO,
+            concurrent_service_endpoint_syncs: 5,
+            max_endpoints_per_slice: 100,
+            endpointslice_updates_batch_period: Duration::ZERO,
+            mirroring_concurrent_service_endpoint_syncs: 5,
+            mirroring_max_endpoints_per_subset: 1000,
+            mirroring_endpointslice_updates_batch_period: Duration::ZERO,
             scheduler_bind_timeout: Duration::from_secs(600),
             enable_garbage_collector: true,
             root_ca: None,

@@ -20,7 +20,13 @@ pub(super) struct FakeResource {
 impl FakeResource {
     /// Whether every change of the spec increments the generation.
     fn has_generation(&self) -> bool {
-        self.group == "apps" || self.kind == "ReplicationController"
+        self.group == "apps" || matches!(self.kind, "ReplicationController" | "EndpointSlice")
+    }
+
+    /// Whether the change increments the generation. An EndpointSlice has no spec: its labels and endpoints count.
+    fn is_next_generation(&self, old: &Value, new: &Value) -> bool {
+        ["spec", "endpoints", "ports"].iter().any(|field| new[field] != old[field])
+            || self.kind == "EndpointSlice" && new["metadata"]["labels"] != old["metadata"]["labels"]
     }
 }
 
@@ -35,7 +41,7 @@ const fn kind(
 }
 
 /// All resources that the fake API server serves.
-pub(super) const KINDS: [FakeResource; 26] = [
+pub(super) const KINDS: [FakeResource; 28] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -51,6 +57,8 @@ pub(super) const KINDS: [FakeResource; 26] = [
     kind("apps", "controllerrevisions", "ControllerRevision", true, false),
     kind("", "serviceaccounts", "ServiceAccount", true, false),
     kind("", "services", "Service", true, true),
+    kind("", "endpoints", "Endpoints", true, false),
+    kind("discovery.k8s.io", "endpointslices", "EndpointSlice", true, false),
     kind("", "resourcequotas", "ResourceQuota", true, true),
     kind("storage.k8s.io", "storageclasses", "StorageClass", false, false),
     kind("storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass", false, false),
@@ -282,7 +290,7 @@ impl Store {
                 next["apiVersion"] = old["apiVersion"].clone();
                 next["kind"] = old["kind"].clone();
                 if kind.has_generation() {
-                    let more = i64::from(next["spec"] != old["spec"]);
+                    let more = i64::from(kind.is_next_generation(&old, &next));
                     let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + more;
                     set(&mut next, "generation", json!(generation));
                 }

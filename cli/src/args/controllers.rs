@@ -163,6 +163,30 @@ pub struct LoopArgs {
     /// Number of workers for StatefulSets
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub concurrent_statefulset_syncs: usize,
+    /// Number of workers for Endpoints
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub concurrent_endpoint_syncs: usize,
+    /// Delay between the change of a pod and the write of Endpoints. A longer delay saves writes
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
+    pub endpoint_updates_batch_period: Duration,
+    /// Number of workers for EndpointSlices
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub concurrent_service_endpoint_syncs: usize,
+    /// Maximum number of endpoints in an EndpointSlice
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub max_endpoints_per_slice: usize,
+    /// Delay between the change of a pod and the write of EndpointSlices. A longer delay saves writes
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
+    pub endpointslice_updates_batch_period: Duration,
+    /// Number of workers that mirror Endpoints to EndpointSlices
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub mirroring_concurrent_service_endpoint_syncs: usize,
+    /// Maximum number of endpoints in a mirrored EndpointSlice
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub mirroring_max_endpoints_per_subset: usize,
+    /// Delay between the change of a mirrored EndpointSlice and its repair
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
+    pub mirroring_endpointslice_updates_batch_period: Duration,
     /// CSI driver to call, as NAME=unix:///path; can be repeated
     #[arg(long, value_name = "NAME=ENDPOINT", value_parser = values::csi_endpoint)]
     pub csi_endpoint: Vec<orlop_csi::drivers::Endpoint>,

@@ -470,10 +470,23 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         ("--concurrent-replicaset-syncs", args.concurrent_replicaset_syncs),
         ("--concurrent-deployment-syncs", args.concurrent_deployment_syncs),
         ("--concurrent-statefulset-syncs", args.concurrent_statefulset_syncs),
+        ("--concurrent-endpoint-syncs", args.concurrent_endpoint_syncs),
+        ("--concurrent-service-endpoint-syncs", args.concurrent_service_endpoint_syncs),
+        ("--mirroring-concurrent-service-endpoint-syncs", args.mirroring_concurrent_service_endpoint_syncs),
         ("--csi-worker-threads", args.csi_worker_threads),
     ] {
         if workers == 0 {
             return Err(wrong(&format!("{flag} must be at least 1: without a worker nothing is done")));
+        }
+    }
+    for (flag, endpoints) in [
+        ("--max-endpoints-per-slice", args.max_endpoints_per_slice),
+        ("--mirroring-max-endpoints-per-subset", args.mirroring_max_endpoints_per_subset),
+    ] {
+        if !(1..=1000).contains(&endpoints) {
+            return Err(wrong(&format!(
+                "{flag} must be from 1 to 1000: the API accepts no larger EndpointSlices"
+            )));
         }
     }
     Ok(args)

@@ -71,9 +71,10 @@ mod built_in {
     use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
     use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::api::core::v1::{
-        ConfigMap, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplateSpec,
-        ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
+        ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+        PodTemplateSpec, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
     };
+    use k8s_openapi::api::discovery::v1::EndpointSlice;
     use k8s_openapi::api::rbac::v1::ClusterRole;
     use k8s_openapi::api::storage::v1::{
         CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
@@ -88,6 +89,8 @@ mod built_in {
         ConfigMap,
         ControllerRevision,
         Deployment,
+        EndpointSlice,
+        Endpoints,
         Event,
         Lease,
         Namespace,

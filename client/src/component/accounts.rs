@@ -31,6 +31,12 @@ pub const REPLICA_SET: &str = "replicaset-controller";
 pub const DEPLOYMENT: &str = "deployment-controller";
 /// Maintains the pods of StatefulSets.
 pub const STATEFUL_SET: &str = "statefulset-controller";
+/// Writes the Endpoints of Services.
+pub const ENDPOINTS: &str = "endpoint-controller";
+/// Writes the EndpointSlices of Services.
+pub const ENDPOINT_SLICES: &str = "endpointslice-controller";
+/// Mirrors Endpoints to EndpointSlices.
+pub const SLICE_MIRRORING: &str = "endpointslicemirroring-controller";
 /// Deletes objects without owners.
 pub const GARBAGE_COLLECTOR: &str = "generic-garbage-collector";
 /// Counts the resources that quotas limit.

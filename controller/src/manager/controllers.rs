@@ -8,8 +8,8 @@ use crate::csi::{attacher, modifier, provisioner, resizer, snapshotter};
 use crate::gc;
 use crate::workload::{deployment, replicas, stateful_set};
 use crate::{
-    attach, bootstrap, certificates, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv,
-    quota, role_aggregation, scheduler,
+    attach, bootstrap, certificates, endpoints, ephemeral, expand, namespace_defaults, node_lifecycle,
+    protection, pv, quota, role_aggregation, scheduler,
 };
 
 /// A controller that can be started.
@@ -121,6 +121,24 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         alias: Some("statefulset"),
         component: Component::Account(accounts::STATEFUL_SET),
         run: stateful_set::run,
+    },
+    ControllerEntry {
+        name: controller::ENDPOINTS,
+        alias: Some("endpoint"),
+        component: Component::Account(accounts::ENDPOINTS),
+        run: endpoints::legacy::run,
+    },
+    ControllerEntry {
+        name: controller::ENDPOINT_SLICES,
+        alias: Some("endpointslice"),
+        component: Component::Account(accounts::ENDPOINT_SLICES),
+        run: endpoints::slices::run,
+    },
+    ControllerEntry {
+        name: controller::SLICE_MIRRORING,
+        alias: Some("endpointslicemirroring"),
+        component: Component::Account(accounts::SLICE_MIRRORING),
+        run: endpoints::mirroring::run,
     },
     ControllerEntry {
         name: controller::SCHEDULER,

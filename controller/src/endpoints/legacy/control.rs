@@ -1,0 +1,203 @@
+//! Runs the controller: queues Services on changes and writes their Endpoints. Updates are conditional on the cached
+//! version, and [`LastReplaced`] prevents a decision on a version that the controller itself has replaced.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, join3};
+use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
+use kube::Client;
+use kube::api::{DeleteParams, PostParams};
+use orlop_client::api::Api;
+use orlop_client::client::{is_not_found, message_of};
+use orlop_client::informer::{Change, Informer, split_key};
+use orlop_client::meta::annotation;
+use orlop_client::names::{ANN_LEADER, COMPONENT_ENDPOINTS, controller, reason};
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::worker;
+use parking_lot::Mutex;
+
+use super::decide::wanted;
+use crate::context::{Context, ControllerError};
+use crate::endpoints::error::EndpointsError;
+use crate::endpoints::pods::selecting_spec;
+use crate::endpoints::selected::{index_services, selected_pods, services_to_sync};
+use crate::endpoints::trigger_time::TriggerTimes;
+use crate::workload::replicas::control::is_namespace_ending;
+
+/// Runs the controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let queue = WorkQueue::new(context.options.rate_limit);
+        let this = Control {
+            client: context.client.clone(),
+            services: context.informers.of(),
+            pods: context.informers.pods(),
+            endpoints: context.informers.of(),
+            replaced: LastReplaced::default(),
+            times: TriggerTimes::default(),
+            recorder: context.recorder(COMPONENT_ENDPOINTS),
+        };
+        index_services(&this.services);
+        let _services = this.services.add_handler({
+            let queue = queue.clone();
+            move |change: &Change<Service>| queue.add(change.key().to_string())
+        });
+        let _pods = this.pods.add_handler({
+            let (queue, services) = (queue.clone(), this.services.clone());
+            let delay = context.options.endpoint_updates_batch_period;
+            move |change: &Change<Pod>| {
+                services_to_sync(change, &services).into_iter().for_each(|key| queue.add_after(key, delay));
+            }
+        });
+        let _endpoints = this.endpoints.add_handler({
+            let queue = queue.clone();
+            move |change: &Change<Endpoints>| {
+                if change.is_gone() || change.replaced() {
+                    queue.add(change.key().to_string());
+                }
+            }
+        });
+        let synced = join3(this.services.synced(), this.pods.synced(), this.endpoints.synced());
+        if !context.ready(synced).await {
+            return Ok(());
+        }
+        this.queue_leftovers(&queue);
+        let workers = context.options.concurrent_endpoint_syncs;
+        let syncs = context.syncs::<Service, _>(controller::ENDPOINTS);
+        worker::run_until(&context.shutdown, &queue, workers, syncs, |key| this.sync(key)).await;
+        Ok(())
+    })
+}
+
+/// The versions of Endpoints that this controller has replaced. A cache that contains one is out of date.
+#[derive(Default)]
+struct LastReplaced(Mutex<HashMap<String, String>>);
+
+impl LastReplaced {
+    fn set(&self, key: &str, version: &str) {
+        self.0.lock().insert(key.to_owned(), version.to_owned());
+    }
+
+    fn contains(&self, key: &str, version: &str) -> bool {
+        self.0.lock().get(key).is_some_and(|replaced| replaced == version)
+    }
+
+    fn forget(&self, key: &str) {
+        self.0.lock().remove(key);
+    }
+}
+
+struct Control {
+    client: Client,
+    services: Informer<Service>,
+    pods: Informer<Pod>,
+    endpoints: Informer<Endpoints>,
+    replaced: LastReplaced,
+    times: TriggerTimes,
+    recorder: Recorder,
+}
+
+impl Control {
+    /// Queues all Endpoints after the start: their Services may have been deleted meanwhile. Locks of leader elections have
+    /// no Service.
+    fn queue_leftovers(&self, queue: &WorkQueue<String>) {
+        for kept in self.endpoints.kept() {
+            if annotation(kept.get().as_ref(), ANN_LEADER).is_none() {
+                queue.add(kept.key().to_string());
+            }
+        }
+    }
+
+    async fn sync(&self, key: String) -> Result<(), EndpointsError> {
+        let (namespace, _) = split_key(&key);
+        let Some(service) = self.services.get(&key) else {
+            self.delete(&key).await?;
+            self.times.forget(&key);
+            self.replaced.forget(&key);
+            return Ok(());
+        };
+        let Some((spec, selector)) = selecting_spec(&service) else { return Ok(()) };
+        let pods = selected_pods(&self.pods, namespace, selector);
+        let trigger = self.times.next(&key, &service, &pods);
+        let current = self.endpoints.get(&key);
+        let version = current.as_ref().and_then(|current| current.metadata.resource_version.clone());
+        if let Some(version) = version.filter(|version| self.replaced.contains(&key, version)) {
+            return Err(EndpointsError::StaleEndpoints { version, key });
+        }
+        match wanted(&service, spec, &pods, current.as_deref(), trigger) {
+            None => Ok(()),
+            Some(endpoints) => self.write(&key, endpoints, current).await,
+        }
+    }
+
+    /// One write; if it fails, the next sync decides again.
+    async fn write(
+        &self,
+        key: &str,
+        endpoints: Endpoints,
+        current: Option<Arc<Endpoints>>,
+    ) -> Result<(), EndpointsError> {
+        let (namespace, name) = split_key(key);
+        let api: Api<Endpoints> = Api::namespaced(self.client.clone(), namespace);
+        let parameters = PostParams::default();
+        let Some(current) = current else {
+            return match api.create(&parameters, &endpoints).await {
+                Ok(_) => Ok(()),
+                // The whole namespace is being deleted; there is no failure to report.
+                Err(cause) if is_namespace_ending(&cause) => Ok(()),
+                Err(cause) => {
+                    let message =
+                        format!("Failed to create endpoint for service {key}: {}", message_of(&cause));
+                    self.report(&endpoints, reason::FAILED_TO_CREATE_ENDPOINT, message);
+                    Err(EndpointsError::Endpoints { action: "create", key: key.to_owned(), cause })
+                }
+            };
+        };
+        match api.replace(name, &parameters, &endpoints).await {
+            Ok(written) => {
+                let version = current.metadata.resource_version.as_deref().unwrap_or_default();
+                // A write without a change has no new version, and the watch reports none.
+                if written.metadata.resource_version.as_deref() != Some(version) {
+                    self.replaced.set(key, version);
+                }
+                Ok(())
+            }
+            Err(cause) => {
+                let message = format!("Failed to update endpoint {key}: {}", message_of(&cause));
+                self.report(&endpoints, reason::FAILED_TO_UPDATE_ENDPOINT, message);
+                Err(EndpointsError::Endpoints { action: "update", key: key.to_owned(), cause })
+            }
+        }
+    }
+
+    fn report(&self, endpoints: &Endpoints, reason: &str, message: String) {
+        self.recorder.event(endpoints, EventType::Warning, reason, message);
+    }
+
+    /// Deletes the Endpoints of a deleted Service, also if they are not in the cache yet. Reads the Service from the server
+    /// first, because the caches of Services and Endpoints may be of different times.
+    async fn delete(&self, key: &str) -> Result<(), EndpointsError> {
+        let (namespace, name) = split_key(key);
+        let services: Api<Service> = Api::namespaced(self.client.clone(), namespace);
+        match services.get_opt(name).await {
+            Ok(None) => {}
+            // Its addition to the cache queues the key again.
+            Ok(Some(_)) => return Ok(()),
+            Err(cause) => {
+                return Err(EndpointsError::Endpoints {
+                    action: "read the Service of",
+                    key: key.to_owned(),
+                    cause,
+                });
+            }
+        }
+        let api: Api<Endpoints> = Api::namespaced(self.client.clone(), namespace);
+        match api.delete(name, &DeleteParams::default()).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
+            Err(cause) => Err(EndpointsError::Endpoints { action: "delete", key: key.to_owned(), cause }),
+        }
+    }
+}

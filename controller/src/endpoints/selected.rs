@@ -1,0 +1,181 @@
+//! Finds the pods of a Service and the Services of a pod through indexes by labels.
+//!
+//! The index of pods is added when the first Service with a selector is synced. Until then, it costs nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use orlop_client::informer::{Change, Informer, key_of};
+
+use super::pods::{addresses, selector};
+use crate::workload::ready::is_ready;
+
+/// Name of the index of pods by each of their labels.
+const INDEX_LABEL: &str = "endpoints-label";
+/// Name of the index of Services by a label that their selector requires, and by their namespace.
+const INDEX_SELECTOR: &str = "endpoints-selector";
+
+fn label_value(namespace: &str, key: &str, value: &str) -> String {
+    format!("{namespace}/{key}={value}")
+}
+
+fn namespace_value(namespace: &str) -> String {
+    format!("{namespace}/")
+}
+
+/// Adds the index of Services that [`services_to_sync`] uses.
+pub fn index_services(services: &Informer<Service>) {
+    services.add_index(INDEX_SELECTOR, |service| {
+        let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+        let required = selector(service).and_then(|selector| selector.iter().next());
+        let value = required.map(|(key, value)| label_value(namespace, key, value));
+        value.into_iter().flat_map(|value| [value, namespace_value(namespace)]).collect()
+    });
+}
+
+/// The pods of a namespace with all these labels, by name.
+pub fn selected_pods(
+    pods: &Informer<Pod>,
+    namespace: &str,
+    selector: &BTreeMap<String, String>,
+) -> Vec<Arc<Pod>> {
+    pods.add_index(INDEX_LABEL, |pod| {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let labels = pod.metadata.labels.iter().flatten();
+        labels.map(|(key, value)| label_value(namespace, key, value)).collect()
+    });
+    let Some((key, value)) = selector.iter().next() else { return Vec::new() };
+    let near = pods.each_by_index(INDEX_LABEL, &label_value(namespace, key, value));
+    near.filter(|pod| has_labels(pod, selector)).collect()
+}
+
+fn has_labels(pod: &Pod, selector: &BTreeMap<String, String>) -> bool {
+    let labels = pod.metadata.labels.as_ref();
+    selector.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+}
+
+/// The keys of the Services that select a pod.
+fn services_of(pod: &Pod, services: &Informer<Service>) -> BTreeSet<String> {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let labels = pod.metadata.labels.iter().flatten();
+    let near = labels
+        .flat_map(|(key, value)| services.by_index(INDEX_SELECTOR, &label_value(namespace, key, value)));
+    let selecting =
+        near.filter(|service| selector(service).is_some_and(|selector| has_labels(pod, selector)));
+    selecting.map(|service| key_of(service.as_ref())).collect()
+}
+
+/// The keys of the Services whose endpoints the change of a pod may change.
+pub fn services_to_sync(change: &Change<Pod>, services: &Informer<Service>) -> BTreeSet<String> {
+    let namespace = change.key().split_once('/').map_or("", |(namespace, _)| namespace);
+    // Most changes are in namespaces without Services. Those do not decode the old pod.
+    if !services.has_indexed(INDEX_SELECTOR, &namespace_value(namespace)) {
+        return BTreeSet::new();
+    }
+    let of = |pod: &Pod| services_of(pod, services);
+    match (change.old(), change.new.as_deref()) {
+        (None, None) => BTreeSet::new(),
+        (None, Some(pod)) => of(pod),
+        (Some(pod), None) => of(pod),
+        (Some(old), Some(new)) if change.replaced() => &of(old) | &of(new),
+        (Some(old), Some(new)) => match (has_new_endpoint(old, new), may_leave(old, new)) {
+            (false, false) => BTreeSet::new(),
+            (true, false) => of(new),
+            (true, true) => &of(old) | &of(new),
+            (false, true) => &of(old) ^ &of(new),
+        },
+    }
+}
+
+/// Whether the change of a pod changes its endpoints.
+fn has_new_endpoint(old: &Pod, new: &Pod) -> bool {
+    let is_leaving = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
+    is_leaving(old) || is_leaving(new) || is_ready(old) != is_ready(new) || !addresses(old).eq(addresses(new))
+}
+
+/// Whether the change of a pod changes the Services that select it, or its host name.
+fn may_leave(old: &Pod, new: &Pod) -> bool {
+    let name = |pod: &Pod| pod.spec.as_ref().map(|spec| (spec.hostname.clone(), spec.subdomain.clone()));
+    old.metadata.labels != new.metadata.labels || name(old) != name(new)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(labels: Value, status: Value) -> Pod {
+        serde_json::from_value(
+            json!({"metadata": {"namespace": "ns", "name": "p", "uid": "u", "labels": labels},
+            "spec": {"containers": []}, "status": status}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn change_of_a_pod_syncs_the_services_that_it_affects() {
+        let services = Informer::new();
+        index_services(&services);
+        for (name, selector) in [
+            ("web", json!({"app": "web"})),
+            ("front", json!({"app": "web", "tier": "front"})),
+            ("db", json!({"app": "db"})),
+            ("none", json!({})),
+        ] {
+            let service =
+                json!({"metadata": {"namespace": "ns", "name": name}, "spec": {"selector": selector}});
+            services.apply(serde_json::from_value(service).unwrap());
+        }
+        let pods = Informer::new();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let _changes = pods.add_handler({
+            let seen = Arc::clone(&seen);
+            move |change: &Change<Pod>| seen.lock().push(services_to_sync(change, &services))
+        });
+        let ready = |status: &str| json!({"podIPs": [{"ip": "10.0.0.1"}], "conditions": [{"type": "Ready", "status": status}]});
+        let web = json!({"app": "web"});
+        let steps = [
+            ("1 new", pod(web.clone(), json!({})), vec!["ns/web"]),
+            ("2 the same", pod(web.clone(), json!({"phase": "Running"})), vec![]),
+            ("3 an address", pod(web.clone(), ready("False")), vec!["ns/web"]),
+            ("4 ready", pod(web.clone(), ready("True")), vec!["ns/web"]),
+            ("5 only a label", pod(json!({"app": "web", "tier": "front"}), ready("True")), vec!["ns/front"]),
+            ("6 label and readiness", pod(web, ready("False")), vec!["ns/front", "ns/web"]),
+            ("7 another Service", pod(json!({"app": "db"}), ready("False")), vec!["ns/db", "ns/web"]),
+        ];
+        for (name, pod, wanted) in steps {
+            pods.apply(pod);
+            let found: Vec<String> = seen.lock().drain(..).flatten().collect();
+            assert_eq!(found, wanted, "{name}");
+        }
+        pods.remove(pod(json!({"app": "db"}), json!({})));
+        assert_eq!(seen.lock().drain(..).flatten().collect::<Vec<_>>(), ["ns/db"], "8 deleted");
+    }
+
+    #[test]
+    fn pods_need_all_labels_of_the_selector() {
+        let pods = Informer::new();
+        for (name, labels) in [
+            ("a", json!({"app": "web"})),
+            ("b", json!({"app": "web", "tier": "front"})),
+            ("c", json!({"tier": "front"})),
+        ] {
+            let mut one = pod(labels, json!({}));
+            one.metadata.name = Some(name.to_owned());
+            pods.apply(one);
+        }
+        let names = |namespace: &str, selector: &[(&str, &str)]| -> Vec<String> {
+            let selector = selector.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let found = selected_pods(&pods, namespace, &selector);
+            found.iter().map(|pod| pod.metadata.name.clone().unwrap()).collect()
+        };
+        assert_eq!(names("ns", &[("app", "web")]), ["a", "b"]);
+        assert_eq!(names("ns", &[("app", "web"), ("tier", "front")]), ["b"]);
+        assert_eq!(names("other", &[("app", "web")]), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,170 @@
+//! Compares the endpoints of a Service with its EndpointSlices. Pure functions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod, Service, ServiceSpec};
+use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
+use orlop_client::informer::key_of;
+use orlop_client::pods::node_name;
+
+use super::endpoint::{endpoint, is_owned, new_slice, ports};
+use super::hints::HintedSlices;
+use super::pack::pack;
+use super::topology::{HintEvent, Topology, is_requested};
+use super::traffic::{Distribution, set_hints};
+use crate::endpoints::error::EndpointsError;
+use crate::endpoints::pods::is_endpoint;
+use crate::endpoints::slice::{EndpointId, EndpointSet, PortSet, endpoints};
+use crate::endpoints::write::SliceChanges;
+
+/// The cached objects of a decision.
+pub struct Situation<'a> {
+    /// The Service.
+    pub service: &'a Service,
+    /// Its specification.
+    pub spec: &'a ServiceSpec,
+    /// The pods that it selects.
+    pub pods: &'a [Arc<Pod>],
+    /// Finds a node by name.
+    pub node: &'a (dyn Fn(&str) -> Option<Arc<Node>> + Sync),
+    /// The maximum number of endpoints in a slice.
+    pub most: usize,
+}
+
+/// The decision for one address type.
+#[derive(Debug, Default)]
+pub struct Decision {
+    /// The slices to write.
+    pub changes: SliceChanges,
+    /// What happened to the hints.
+    pub event: Option<HintEvent>,
+    /// Pods without a known node. The sync fails after the writes, so that it is repeated.
+    pub missing: Vec<EndpointsError>,
+}
+
+/// Endpoints with the same ports.
+struct Group {
+    ports: Vec<EndpointPort>,
+    endpoints: EndpointSet,
+}
+
+/// Decides on the slices of one address type. `existing` are the Service's slices of this type.
+pub fn decide(
+    situation: &Situation<'_>,
+    existing: &[Arc<EndpointSlice>],
+    address_type: &str,
+    topology: &mut Topology,
+) -> Decision {
+    let Situation { service, spec, most, .. } = *situation;
+    let (mut decision, mut by_ports) = (Decision::default(), BTreeMap::<PortSet, Vec<_>>::new());
+    let changes = &mut decision.changes;
+    for slice in existing {
+        match is_owned(slice, service) {
+            true => {
+                let ports = PortSet::of(slice.ports.as_deref().unwrap_or_default());
+                by_ports.entry(ports).or_default().push(Arc::clone(slice));
+            }
+            false => changes.delete.push(Arc::clone(slice)),
+        }
+    }
+    let (groups, missing) = desired(situation, address_type);
+    decision.missing = missing;
+    for (port_set, group) in groups {
+        let known = by_ports.remove(&port_set).unwrap_or_default();
+        let new = || new_slice(service, spec, &group.ports, address_type);
+        changes.extend(pack(service, spec, &known, group.endpoints, new, most));
+    }
+    // No endpoint has these ports any longer.
+    changes.delete.extend(by_ports.into_values().flatten());
+    keep_placeholder(situation, existing, address_type, changes);
+    decision.event = set_all_hints(service, spec, existing, address_type, topology, changes);
+    changes.recycle(|slice| is_owned(slice, service));
+    decision
+}
+
+/// The endpoints of the pods by their ports, and the pods without a known node.
+fn desired(situation: &Situation<'_>, address_type: &str) -> (BTreeMap<PortSet, Group>, Vec<EndpointsError>) {
+    let Situation { service, spec, .. } = *situation;
+    let (mut groups, mut missing) = (BTreeMap::new(), Vec::new());
+    for pod in situation.pods.iter().filter(|pod| is_endpoint(pod, true)) {
+        let ports = ports(spec, pod);
+        let new = || Group { ports: ports.clone(), endpoints: EndpointSet::new() };
+        let group = groups.entry(PortSet::of(&ports)).or_insert_with(new);
+        let name = node_name(pod).unwrap_or_default();
+        let node = (situation.node)(name);
+        if node.is_none() && spec.publish_not_ready_addresses != Some(true) {
+            missing.push(EndpointsError::NodeNotFound {
+                pod: pod.metadata.name.clone().unwrap_or_default(),
+                service: format!("Service {}", key_of(service)),
+                node: name.to_owned(),
+            });
+            continue;
+        }
+        let endpoint = endpoint(service, spec, pod, node.as_deref(), address_type);
+        if !endpoint.addresses.is_empty() {
+            group.endpoints.insert(EndpointId::of(&endpoint), endpoint);
+        }
+    }
+    (groups, missing)
+}
+
+/// A Service without endpoints has one slice without endpoints and ports, so that clients see that it was processed.
+fn keep_placeholder(
+    situation: &Situation<'_>,
+    existing: &[Arc<EndpointSlice>],
+    address_type: &str,
+    changes: &mut SliceChanges,
+) {
+    if existing.len() != changes.delete.len() || !changes.create.is_empty() {
+        return;
+    }
+    let placeholder = new_slice(situation.service, situation.spec, &[], address_type);
+    match changes.delete.as_slice() {
+        [only] if is_owned(only, situation.service) && is_same_placeholder(only, &placeholder) => {
+            changes.delete.clear();
+        }
+        _ => changes.create.push(placeholder),
+    }
+}
+
+fn is_same_placeholder(slice: &EndpointSlice, placeholder: &EndpointSlice) -> bool {
+    let labels = |slice: &EndpointSlice| slice.metadata.labels.clone().unwrap_or_default();
+    endpoints(slice).is_empty()
+        && slice.ports.as_ref().is_none_or(Vec::is_empty)
+        && labels(slice) == labels(placeholder)
+}
+
+/// Sets the hints that the annotation or `spec.trafficDistribution` requests, and removes others.
+fn set_all_hints(
+    service: &Service,
+    spec: &ServiceSpec,
+    existing: &[Arc<EndpointSlice>],
+    address_type: &str,
+    topology: &mut Topology,
+    changes: &mut SliceChanges,
+) -> Option<HintEvent> {
+    let is_changed = |slice: &Arc<EndpointSlice>| {
+        let name = &slice.metadata.name;
+        changes.update.iter().any(|changed| changed.metadata.name == *name)
+            || changes.delete.iter().any(|changed| changed.metadata.name == *name)
+    };
+    let unchanged = existing.iter().filter(|slice| !is_changed(slice)).cloned().collect();
+    let mut slices = HintedSlices {
+        create: std::mem::take(&mut changes.create),
+        update: std::mem::take(&mut changes.update),
+        unchanged,
+    };
+    let key = key_of(service);
+    let event = if is_requested(service) {
+        topology.set_hints(&key, address_type, &mut slices)
+    } else {
+        match Distribution::parse(spec.traffic_distribution.as_deref()) {
+            Some(distribution) => set_hints(distribution, &mut slices),
+            None => slices.remove_hints(),
+        }
+        topology.disable(&key, address_type)
+    };
+    (changes.create, changes.update) = (slices.create, slices.update);
+    event
+}
