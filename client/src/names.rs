@@ -77,6 +77,10 @@ pub const ANN_ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-vo
 pub const ANN_CSI_NODE_IDS: &str = "csi.volume.kubernetes.io/nodeid";
 /// CSINode: comma-separated list of in-tree plugin names.
 pub const ANN_MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+/// Node: the number of seconds for which its kubelet may cache Secrets and ConfigMaps.
+pub const ANN_NODE_TTL: &str = "node.alpha.kubernetes.io/ttl";
+/// DaemonSet: the number of changes of its template.
+pub const ANN_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 /// Any object: a description of its purpose.
 pub const ANN_DESCRIPTION: &str = "kubernetes.io/description";
 /// The value of marker annotations such as [`ANN_BIND_COMPLETED`].
@@ -134,6 +138,8 @@ pub const COMPONENT_REPLICA_SET: &str = "replicaset-controller";
 pub const COMPONENT_DEPLOYMENT: &str = "deployment-controller";
 /// Event component of the controller of StatefulSets.
 pub const COMPONENT_STATEFUL_SET: &str = "statefulset-controller";
+/// Event component of the controller of DaemonSets.
+pub const COMPONENT_DAEMON_SET: &str = "daemonset-controller";
 /// Event component of the controller that binds snapshots.
 pub const COMPONENT_SNAPSHOT: &str = "snapshot-controller";
 
@@ -299,6 +305,12 @@ pub mod reason {
     pub const FAILED_SCHEDULING: &str = "FailedScheduling";
     /// A pod will be deleted because of a taint of its node, or its deletion was cancelled.
     pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
+    /// A failed pod of a DaemonSet will be deleted.
+    pub const FAILED_DAEMON_POD: &str = "FailedDaemonPod";
+    /// A succeeded pod of a DaemonSet will be deleted.
+    pub const SUCCEEDED_DAEMON_POD: &str = "SucceededDaemonPod";
+    /// The selector of a DaemonSet matches all pods.
+    pub const SELECTING_ALL: &str = "SelectingAll";
     /// A Deployment could not create a ReplicaSet.
     pub const REPLICA_SET_CREATE_ERROR: &str = "ReplicaSetCreateError";
 }
@@ -335,6 +347,10 @@ pub mod controller {
     pub const DEPLOYMENT: &str = "deployment-controller";
     /// Maintains the named pods of StatefulSets and their claims.
     pub const STATEFUL_SET: &str = "statefulset-controller";
+    /// Maintains one pod of a DaemonSet on each node.
+    pub const DAEMON_SET: &str = "daemonset-controller";
+    /// Annotates nodes with the lifetime of cached objects.
+    pub const TTL: &str = "ttl-controller";
     /// Assigns pods to nodes.
     pub const SCHEDULER: &str = "scheduler";
     /// Detects lost nodes.

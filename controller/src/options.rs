@@ -48,6 +48,8 @@ pub struct Options {
     pub concurrent_deployment_syncs: usize,
     /// `--concurrent-statefulset-syncs`.
     pub concurrent_stateful_set_syncs: usize,
+    /// `--concurrent-daemonset-syncs`.
+    pub concurrent_daemon_set_syncs: usize,
     /// `--scheduler-bind-timeout`: how long a pod with an assigned node waits for its claims. Upstream:
     /// bindTimeoutSeconds.
     pub scheduler_bind_timeout: Duration,
@@ -139,6 +141,7 @@ impl Default for Options {
             concurrent_replica_set_syncs: 5,
             concurrent_deployment_syncs: 5,
             concurrent_stateful_set_syncs: 5,
+            concurrent_daemon_set_syncs: 2,
             scheduler_bind_timeout: Duration::from_secs(600),
             enable_garbage_collector: true,
             root_ca: None,

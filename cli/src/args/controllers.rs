@@ -162,6 +162,9 @@ pub struct LoopArgs {
     /// Number of workers for StatefulSets
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub concurrent_statefulset_syncs: usize,
+    /// Number of workers for DaemonSets
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub concurrent_daemonset_syncs: usize,
     /// CSI driver to call, as NAME=unix:///path; can be repeated
     #[arg(long, value_name = "NAME=ENDPOINT", value_parser = values::csi_endpoint)]
     pub csi_endpoint: Vec<orlop_csi::drivers::Endpoint>,

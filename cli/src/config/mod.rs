@@ -469,6 +469,7 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         ("--concurrent-replicaset-syncs", args.concurrent_replicaset_syncs),
         ("--concurrent-deployment-syncs", args.concurrent_deployment_syncs),
         ("--concurrent-statefulset-syncs", args.concurrent_statefulset_syncs),
+        ("--concurrent-daemonset-syncs", args.concurrent_daemonset_syncs),
         ("--csi-worker-threads", args.csi_worker_threads),
     ] {
         if workers == 0 {

@@ -97,6 +97,7 @@ pub fn controllers(args: &LoopArgs, root_ca: Option<String>) -> Options {
         concurrent_deployment_syncs: args.concurrent_deployment_syncs,
         scheduler_bind_timeout: args.scheduler_bind_timeout,
         concurrent_stateful_set_syncs: args.concurrent_statefulset_syncs,
+        concurrent_daemon_set_syncs: args.concurrent_daemonset_syncs,
         enable_garbage_collector: args.enable_garbage_collector,
         csi_endpoints: args.csi_endpoint.clone(),
         csi_plugin_dir: args.csi_plugin_dir.clone(),

@@ -31,6 +31,10 @@ pub const REPLICA_SET: &str = "replicaset-controller";
 pub const DEPLOYMENT: &str = "deployment-controller";
 /// Maintains the pods of StatefulSets.
 pub const STATEFUL_SET: &str = "statefulset-controller";
+/// Maintains the pods of DaemonSets.
+pub const DAEMON_SET: &str = "daemon-set-controller";
+/// Annotates nodes with the lifetime of cached objects.
+pub const TTL: &str = "ttl-controller";
 /// Deletes objects without owners.
 pub const GARBAGE_COLLECTOR: &str = "generic-garbage-collector";
 /// Counts the resources that quotas limit.

@@ -6,10 +6,10 @@ use orlop_client::names::controller;
 use crate::context::Run;
 use crate::csi::{attacher, modifier, provisioner, resizer, snapshotter};
 use crate::gc;
-use crate::workload::{deployment, replicas, stateful_set};
+use crate::workload::{daemon_set, deployment, replicas, stateful_set};
 use crate::{
     attach, bootstrap, certificates, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv,
-    quota, role_aggregation, scheduler,
+    quota, role_aggregation, scheduler, ttl,
 };
 
 /// A controller that can be started.
@@ -93,6 +93,12 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         run: node_lifecycle::eviction::run,
     },
     ControllerEntry {
+        name: controller::TTL,
+        alias: Some("ttl"),
+        component: Component::Account(accounts::TTL),
+        run: ttl::run,
+    },
+    ControllerEntry {
         name: controller::NAMESPACE,
         alias: Some("namespace"),
         component: Component::Account(accounts::NAMESPACE_CONTROLLER),
@@ -121,6 +127,12 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         alias: Some("statefulset"),
         component: Component::Account(accounts::STATEFUL_SET),
         run: stateful_set::run,
+    },
+    ControllerEntry {
+        name: controller::DAEMON_SET,
+        alias: Some("daemonset"),
+        component: Component::Account(accounts::DAEMON_SET),
+        run: daemon_set::run,
     },
     ControllerEntry {
         name: controller::SCHEDULER,
