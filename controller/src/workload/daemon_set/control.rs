@@ -9,15 +9,14 @@ use futures::future::{BoxFuture, join, join_all, join4};
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetStatus};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt};
 use orlop_client::api::Api;
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::backoff::FailedPods;
-use super::history::{self, History, hash_of, missing_hash, new_revision, newest, next_number};
+use super::history;
 use super::manage::{DaemonInput, PodChanges, by_node, manage};
 use super::node_updates::{concerned, is_relevant};
 use super::placement::{Fit, Placement, daemon_part, new_pod, require_node};
@@ -35,10 +34,9 @@ use crate::workload::owned::{
 use crate::workload::ready::next_available;
 use crate::workload::replicas::control::{is_namespace_ending, pod_changed};
 use crate::workload::stateful_set::control::member_changed;
-use crate::workload::stateful_set::identity::{LABEL_REVISION, revision_of};
-use crate::workload::stateful_set::revisions::Revision;
+use crate::workload::stateful_set::identity::revision_of;
 use orlop_apimachinery::clock::Clock;
-use orlop_client::client::{is_already_exists, is_conflict, is_not_found};
+use orlop_client::client::{is_conflict, is_not_found};
 use orlop_client::informer::{Change, Informer, key_of, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_DAEMON_SET, controller, reason};
@@ -104,14 +102,17 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let (of_sets, of_nodes) = (context.syncs::<DaemonSet, _>(name), context.syncs::<Node, _>(name));
         join(
             worker::run_until(&context.shutdown, &queue, workers, of_sets, |key| this.sync(key)),
-            worker::run_until(&context.shutdown, &changed_nodes, workers, of_nodes, |key| this.sync_node(key)),
+            worker::run_until(&context.shutdown, &changed_nodes, workers, of_nodes, |key| {
+                this.sync_node(key)
+            }),
         )
         .await;
         Ok(())
     })
 }
 
-struct Manager {
+/// The caches and the client of the controller.
+pub(super) struct Manager {
     client: Client,
     sets: Informer<DaemonSet>,
     revisions: Informer<ControllerRevision>,
@@ -191,89 +192,6 @@ impl Manager {
                 (node.name, fit)
             })
             .collect()
-    }
-
-    /// Returns the hash of the current template and the revisions of the other ones.
-    async fn history(
-        &self,
-        set: &DaemonSet,
-        found: Vec<Arc<ControllerRevision>>,
-        pods: &[Arc<Pod>],
-    ) -> Result<(String, Vec<ControllerRevision>), WorkloadError> {
-        let mut revisions = Vec::new();
-        for revision in found {
-            revisions.push(match missing_hash(&revision) {
-                Some(changed) => self.replace_revision(&changed, "label").await?,
-                None => Arc::unwrap_or_clone(revision),
-            });
-        }
-        let History { mut current, old } = history::split(set, revisions).await;
-        let number = next_number(&old);
-        let Some(at) = newest(&current) else {
-            let made = self.create_revision(set, number).await?;
-            return Ok((hash_of(&made).to_owned(), old));
-        };
-        let remaining = current.swap_remove(at);
-        self.remove_duplicates(&remaining, &current, pods).await?;
-        if remaining.revision < number {
-            let changed = ControllerRevision { revision: number, ..remaining.clone() };
-            self.replace_revision(&changed, "renumber").await?;
-        }
-        Ok((hash_of(&remaining).to_owned(), old))
-    }
-
-    /// Deletes revisions with the same template as the one that remains. First, their pods get the hash of that one.
-    /// Upstream labels the pods of older templates too, so that no update replaces them.
-    async fn remove_duplicates(
-        &self,
-        remaining: &ControllerRevision,
-        duplicates: &[ControllerRevision],
-        pods: &[Arc<Pod>],
-    ) -> Result<(), WorkloadError> {
-        let hashes: BTreeSet<&str> = duplicates.iter().map(hash_of).collect();
-        let hash = hash_of(remaining);
-        for pod in pods.iter().filter(|pod| revision_of(pod) != hash && hashes.contains(revision_of(pod))) {
-            let api: Api<Pod> = self.api(pod.as_ref());
-            let patch = json!({"metadata": {"uid": pod.metadata.uid, "labels": {LABEL_REVISION: hash}}});
-            match api.patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await {
-                Ok(_) => {}
-                Err(error) if is_not_found(&error) => {}
-                Err(cause) => {
-                    let object = named(pod.as_ref());
-                    return Err(WorkloadError::Api { what: "label", object, cause });
-                }
-            }
-        }
-        for duplicate in duplicates {
-            self.delete_revision(duplicate).await?;
-        }
-        Ok(())
-    }
-
-    /// Creates the revision of the current template. If another revision has its name, the next sync uses another name.
-    async fn create_revision(
-        &self,
-        set: &DaemonSet,
-        number: i64,
-    ) -> Result<ControllerRevision, WorkloadError> {
-        let revision = new_revision(set, number);
-        let (api, object) = (self.api::<ControllerRevision>(set), named(&revision));
-        let cause = match api.create(&PostParams::default(), &revision).await {
-            Ok(made) => return Ok(made),
-            Err(cause) => cause,
-        };
-        if !is_already_exists(&cause) {
-            return Err(WorkloadError::Api { what: "create", object, cause });
-        }
-        let live = api.get(&revision.name_any()).await.map_err(WorkloadError::api("read", object.clone()))?;
-        // The same revision, not yet in the cache.
-        if Revision::of(&live)?.template == Revision::of(&revision)?.template {
-            return Ok(live);
-        }
-        let mut status = set.status.clone().unwrap_or_default();
-        status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
-        self.write_status(set, status).await?;
-        Err(WorkloadError::Api { what: "create", object, cause })
     }
 
     /// Creates and deletes pods, continues the update, and deletes old revisions.
@@ -392,7 +310,11 @@ impl Manager {
         results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
     }
 
-    async fn write_status(&self, set: &DaemonSet, status: DaemonSetStatus) -> Result<(), WorkloadError> {
+    pub(super) async fn write_status(
+        &self,
+        set: &DaemonSet,
+        status: DaemonSetStatus,
+    ) -> Result<(), WorkloadError> {
         if set.status.as_ref().is_some_and(|old| is_same_status(old, &status)) {
             return Ok(());
         }
@@ -405,28 +327,8 @@ impl Manager {
         }
     }
 
-    async fn replace_revision(
-        &self,
-        changed: &ControllerRevision,
-        what: &'static str,
-    ) -> Result<ControllerRevision, WorkloadError> {
-        let api: Api<ControllerRevision> = self.api(changed);
-        let written = api.replace(&changed.name_any(), &PostParams::default(), changed).await;
-        written.map_err(WorkloadError::api(what, named(changed)))
-    }
-
-    async fn delete_revision(&self, revision: &ControllerRevision) -> Result<(), WorkloadError> {
-        let exactly = Preconditions { uid: revision.metadata.uid.clone(), resource_version: None };
-        let api: Api<ControllerRevision> = self.api(revision);
-        match api.delete(&revision.name_any(), &DeleteParams::default().preconditions(exactly)).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(cause) => Err(WorkloadError::Api { what: "delete", object: named(revision), cause }),
-        }
-    }
-
     /// The API for a kind in the namespace of `neighbour`.
-    fn api<K: Namespaced>(&self, neighbour: &impl kube::Resource) -> Api<K> {
+    pub(super) fn api<K: Namespaced>(&self, neighbour: &impl kube::Resource) -> Api<K> {
         let namespace = neighbour.meta().namespace.as_deref().unwrap_or_default();
         Api::namespaced(self.client.clone(), namespace)
     }

@@ -29,7 +29,8 @@ pub fn hash_of(revision: &ControllerRevision) -> &str {
 
 /// The labels of an adopted revision that has no hash yet: its name becomes its hash.
 pub fn missing_hash(revision: &ControllerRevision) -> Option<ControllerRevision> {
-    let has_hash = revision.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL_REVISION));
+    let has_hash =
+        revision.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL_REVISION));
     (!has_hash).then(|| {
         let mut changed = revision.clone();
         let name = changed.metadata.name.clone().unwrap_or_default();
@@ -68,9 +69,8 @@ pub fn new_revision(set: &DaemonSet, number: i64) -> ControllerRevision {
     let template = set.spec.as_ref().map(|spec| &spec.template);
     let collisions = set.status.as_ref().and_then(|status| status.collision_count);
     let hash = template.map(|template| hash::of_template(template, collisions)).unwrap_or_default();
-    let mut labels = template
-        .and_then(|template| template.metadata.as_ref()?.labels.clone())
-        .unwrap_or_default();
+    let mut labels =
+        template.and_then(|template| template.metadata.as_ref()?.labels.clone()).unwrap_or_default();
     labels.insert(LABEL_REVISION.to_owned(), hash.clone());
     ControllerRevision {
         metadata: ObjectMeta {
@@ -121,7 +121,10 @@ mod tests {
         let hash = hash_of(&revision);
         assert_eq!(revision.metadata.name, Some(format!("d-{hash}")));
         let labels = revision.metadata.labels.clone().unwrap();
-        assert_eq!(labels, [("app".to_owned(), "x".to_owned()), (LABEL_REVISION.to_owned(), hash.to_owned())].into());
+        assert_eq!(
+            labels,
+            [("app".to_owned(), "x".to_owned()), (LABEL_REVISION.to_owned(), hash.to_owned())].into()
+        );
         assert_eq!(revision.metadata.annotations, set.metadata.annotations);
         assert_eq!(
             revision.data.as_ref().unwrap().0,
@@ -153,7 +156,8 @@ mod tests {
 
     #[test]
     fn unused_revisions_beyond_the_limit_are_deleted() {
-        let old: Vec<_> = [3, 1, 2].map(|number| new_revision(&set(&format!("v{number}"), 10), number)).into();
+        let old: Vec<_> =
+            [3, 1, 2].map(|number| new_revision(&set(&format!("v{number}"), 10), number)).into();
         let live = hash_of(&old[1]);
         // Name, limit, whether a pod has revision 1, deleted revisions.
         let table = [

@@ -2,8 +2,8 @@
 //!
 //! [`placement`] decides which nodes are suitable, and creates the pod for a node. [`manage`] decides which pods are
 //! missing or surplus, [`rollout`] which pods of older templates are replaced, [`status`] counts pods, and [`history`]
-//! stores the templates. [`backoff`] delays the deletion of failed pods. [`control`] performs the changes, and
-//! [`node_updates`] queues DaemonSets when nodes change.
+//! describes the revisions of the template. [`backoff`] delays the deletion of failed pods. [`control`] and `revisions`
+//! perform the changes, and [`node_updates`] selects the DaemonSets that a changed node concerns.
 
 pub mod backoff;
 pub mod control;
@@ -11,6 +11,7 @@ pub mod history;
 pub mod manage;
 pub mod node_updates;
 pub mod placement;
+mod revisions;
 pub mod rollout;
 pub mod status;
 

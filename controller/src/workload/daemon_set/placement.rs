@@ -112,7 +112,10 @@ fn add_toleration(tolerations: &mut Vec<Toleration>, key: &str, effect: &str) {
     };
     let is_same = |known: &Toleration| {
         let has_value = known.value.as_ref().is_some_and(|value| !value.is_empty());
-        known.key == added.key && known.operator == added.operator && known.effect == added.effect && !has_value
+        known.key == added.key
+            && known.operator == added.operator
+            && known.effect == added.effect
+            && !has_value
     };
     let mut is_known = false;
     for known in tolerations.iter_mut().filter(|known| is_same(known)) {
@@ -196,8 +199,18 @@ mod tests {
         let no_network = "node.kubernetes.io/network-unavailable";
         let table = [
             ("1 ctl-ds-nodes: no requirement", json!({}), json!([]), Fit::Runs),
-            ("2 ctl-ds-node-selector: the label", json!({"nodeSelector": {"disk": "ssd"}}), json!([]), Fit::Runs),
-            ("3 ctl-ds-node-selector: another label", json!({"nodeSelector": {"disk": "hdd"}}), json!([]), Fit::Never),
+            (
+                "2 ctl-ds-node-selector: the label",
+                json!({"nodeSelector": {"disk": "ssd"}}),
+                json!([]),
+                Fit::Runs,
+            ),
+            (
+                "3 ctl-ds-node-selector: another label",
+                json!({"nodeSelector": {"disk": "hdd"}}),
+                json!([]),
+                Fit::Never,
+            ),
             ("4 affinity matches", affinity("Exists"), json!([]), Fit::Runs),
             ("5 affinity does not match", affinity("DoesNotExist"), json!([]), Fit::Never),
             ("6 the named node", json!({"nodeName": "n"}), json!([]), Fit::Runs),
@@ -215,7 +228,12 @@ mod tests {
             ("13 node not ready yet", json!({}), taint(not_ready, "NoSchedule"), Fit::Stays),
             ("14 node lost", json!({}), taint(not_ready, "NoExecute"), Fit::Runs),
             ("15 no network", json!({}), taint(no_network, "NoSchedule"), Fit::Stays),
-            ("16 no network, not needed", json!({"hostNetwork": true}), taint(no_network, "NoSchedule"), Fit::Runs),
+            (
+                "16 no network, not needed",
+                json!({"hostNetwork": true}),
+                taint(no_network, "NoSchedule"),
+                Fit::Runs,
+            ),
         ];
         for (name, template, taints, wanted) in table {
             let pod = new_pod(&set(template), "h");
@@ -227,7 +245,8 @@ mod tests {
     fn new_pod_has_labels_tolerations_and_the_node() {
         let limited = json!([{"key": "a", "operator": "Exists"},
             {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]);
-        let preferred = json!([{"weight": 1, "preference": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}]);
+        let preferred =
+            json!([{"weight": 1, "preference": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}]);
         let affinity = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred,
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": []}]}}});
         let mut pod = new_pod(&set(json!({"tolerations": limited, "affinity": affinity})), "h");

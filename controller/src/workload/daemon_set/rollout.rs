@@ -97,7 +97,9 @@ fn within_unavailable<'a>(
     for (_, pods) in on_nodes {
         match pods {
             Some(OnNode { new: Some(new), old: None }) => unavailable += usize::from(!is_available(new)),
-            Some(OnNode { new: None, old: Some(old) }) if is_available(old) => candidates.push(Arc::clone(old)),
+            Some(OnNode { new: None, old: Some(old) }) if is_available(old) => {
+                candidates.push(Arc::clone(old))
+            }
             Some(OnNode { new: None, old: Some(old) }) => {
                 delete.push(Arc::clone(old));
                 unavailable += 1;

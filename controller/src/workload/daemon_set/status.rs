@@ -13,7 +13,11 @@ pub fn status(input: &DaemonInput<'_>, is_observed: bool) -> DaemonSetStatus {
     let mut status = DaemonSetStatus {
         collision_count: old.collision_count,
         conditions: old.conditions,
-        observed_generation: if is_observed { input.set.metadata.generation } else { old.observed_generation },
+        observed_generation: if is_observed {
+            input.set.metadata.generation
+        } else {
+            old.observed_generation
+        },
         ..DaemonSetStatus::default()
     };
     let (mut updated, mut available) = (0, 0);

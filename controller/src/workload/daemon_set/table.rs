@@ -78,7 +78,12 @@ fn nodes(text: &str) -> BTreeMap<String, Fit> {
 }
 
 /// Calls `decide` with the nodes and pods, the hash `new`, and the time 00:01.
-fn with<T>(set: &DaemonSet, nodes_text: &str, pods_text: &str, decide: impl FnOnce(&DaemonInput<'_>) -> T) -> T {
+fn with<T>(
+    set: &DaemonSet,
+    nodes_text: &str,
+    pods_text: &str,
+    decide: impl FnOnce(&DaemonInput<'_>) -> T,
+) -> T {
     let (nodes, pods) = (nodes(nodes_text), by_node(&pods(pods_text)));
     let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
     decide(&DaemonInput { set, hash: "new", nodes: &nodes, pods: &pods, now })
@@ -97,7 +102,13 @@ fn each_suitable_node_has_one_pod() {
     let table = [
         ("1 ctl-ds-nodes: no pod yet", "a b", "", "+a +b", "+a +b"),
         ("2 all are there", "a b", "p@a:new:ready q@(b):new:unready", "", ""),
-        ("3 ctl-ds-node-selector: no longer suitable", "never=a b", "p@a:new:ready q@(b):new:ready", "-p", "-p"),
+        (
+            "3 ctl-ds-node-selector: no longer suitable",
+            "never=a b",
+            "p@a:new:ready q@(b):new:ready",
+            "-p",
+            "-p",
+        ),
         ("4 ctl-ds-unschedulable: a pod stays", "stays=a stays=b", "p@a:new:ready", "", ""),
         ("5 a terminating pod occupies the node", "a", "p@a:new:leaving", "", "+a"),
         ("6 a terminating pod is not deleted again", "never=a", "p@a:new:leaving", "", ""),
@@ -105,7 +116,13 @@ fn each_suitable_node_has_one_pod() {
         ("8 ctl-ds-failed-pod: failed", "a", "p@a:new:failed", "-p", "+a -p"),
         ("9 succeeded", "a", "p@a:new:succeeded", "-p", "+a -p"),
         ("10 failed, no longer suitable", "never=a", "p@a:new:failed", "-p", "-p"),
-        ("11 the oldest of several remains", "a", "p@a:new:ready q@a:new:ready r@a:new:ready", "-q -r", "-q -r"),
+        (
+            "11 the oldest of several remains",
+            "a",
+            "p@a:new:ready q@a:new:ready r@a:new:ready",
+            "-q -r",
+            "-q -r",
+        ),
         ("12 an assigned pod remains", "a", "p@(a):new:unready q@a:new:ready", "-p", "-p"),
         ("13 surge: old and new", "a", "p@a:old:available q@a:new:ready", "-q", ""),
         ("14 surge: the new one is available", "a", "p@a:old:available q@a:new:available", "-q", "-p"),
@@ -115,7 +132,8 @@ fn each_suitable_node_has_one_pod() {
     ];
     for (name, nodes, pods, plain, surging) in table {
         for (set, wanted) in [(set(json!(1), json!(0)), plain), (set(json!(0), json!(1)), surging)] {
-            let plan = with(&set, nodes, pods, |input| manage(input, &mut FailedPods::default(), Instant::now()));
+            let plan =
+                with(&set, nodes, pods, |input| manage(input, &mut FailedPods::default(), Instant::now()));
             assert_eq!(shown(&plan.changes), wanted, "{name}");
         }
     }
@@ -128,13 +146,20 @@ fn finished_pods_are_reported_and_failed_ones_wait() {
     let pods = "p@a:new:failed q@b:new:succeeded r@a:new:failed";
     let plan = with(&set, "a b", pods, |input| manage(input, &mut failed, now));
     assert_eq!(shown(&plan.changes), "-p -q");
-    let events: Vec<_> =
-        plan.events.iter().map(|event| (event.type_.as_str(), event.reason, event.message.as_str())).collect();
+    let events: Vec<_> = plan
+        .events
+        .iter()
+        .map(|event| (event.type_.as_str(), event.reason, event.message.as_str()))
+        .collect();
     assert_eq!(
         events,
         [
             ("Warning", "FailedDaemonPod", "Found failed daemon pod ns/p on node a, will try to kill it"),
-            ("Normal", "SucceededDaemonPod", "Found succeeded daemon pod ns/q on node b, will try to delete it"),
+            (
+                "Normal",
+                "SucceededDaemonPod",
+                "Found succeeded daemon pod ns/q on node b, will try to delete it"
+            ),
         ]
     );
     assert_eq!(plan.wait, Some(Duration::from_secs(1)), "the second pod of the same node");
@@ -159,16 +184,51 @@ fn update_stays_within_its_limits() {
         ("4 no limit is set", json!(0), json!(0), "a b c", three, "-p"),
         ("5 a node without a pod is unavailable", json!(1), json!(0), "a b", "p@a:old:available", ""),
         ("6 a new pod is not available", json!(1), json!(0), "a b", "p@a:new:ready q@b:old:available", ""),
-        ("7 the new pod is available", json!(1), json!(0), "a b", "p@a:new:available q@b:old:available", "-q"),
-        ("8 unavailable old pods first", json!(1), json!(0), "a b", "p@a:old:available q@b:old:unready", "-q"),
+        (
+            "7 the new pod is available",
+            json!(1),
+            json!(0),
+            "a b",
+            "p@a:new:available q@b:old:available",
+            "-q",
+        ),
+        (
+            "8 unavailable old pods first",
+            json!(1),
+            json!(0),
+            "a b",
+            "p@a:old:available q@b:old:unready",
+            "-q",
+        ),
         ("9 all unavailable old pods", json!(1), json!(0), "a b", "p@a:old:ready q@b:old:unready", "-p -q"),
-        ("10 a terminating pod is unavailable", json!(1), json!(0), "a b", "p@a:old:leaving q@b:old:available", ""),
-        ("11 two old pods on one node", json!(1), json!(0), "a b", "p@a:old:ready q@a:old:ready r@b:old:available", ""),
+        (
+            "10 a terminating pod is unavailable",
+            json!(1),
+            json!(0),
+            "a b",
+            "p@a:old:leaving q@b:old:available",
+            "",
+        ),
+        (
+            "11 two old pods on one node",
+            json!(1),
+            json!(0),
+            "a b",
+            "p@a:old:ready q@a:old:ready r@b:old:available",
+            "",
+        ),
         ("12 complete", json!(1), json!(0), "a b", "p@a:new:available q@b:new:ready", ""),
         ("13 also where pods only stay", json!(1), json!(0), "stays=a", "p@a:old:unready", "-p"),
         ("20 surge on one node", json!(0), json!(1), "a b c", three, "+a"),
         ("21 surge on all nodes", json!(0), json!("100%"), "a b c", three, "+a +b +c"),
-        ("22 the surge is used up", json!(0), json!(1), "a b", "p@a:old:available q@a:new:ready r@b:old:available", ""),
+        (
+            "22 the surge is used up",
+            json!(0),
+            json!(1),
+            "a b",
+            "p@a:old:available q@a:new:ready r@b:old:available",
+            "",
+        ),
         (
             "23 the new pod is available",
             json!(0),
@@ -177,11 +237,46 @@ fn update_stays_within_its_limits() {
             "p@a:old:available q@a:new:available r@b:old:available",
             "+b -p",
         ),
-        ("24 unavailable old pods do not count", json!(0), json!(1), "a b", "p@a:old:unready q@b:old:available", "+a +b"),
-        ("25 misplaced and unavailable", json!(0), json!(1), "stays=a b", "p@a:old:unready q@b:new:available", "-p"),
-        ("26 misplaced, the others are available", json!(0), json!(1), "stays=a b", "p@a:old:available q@b:new:available", "-p"),
-        ("27 misplaced, the others are not available", json!(0), json!(1), "stays=a b", "p@a:old:available q@b:new:ready", ""),
-        ("28 two old pods on one node", json!(0), json!(1), "a b", "p@a:old:ready q@a:old:ready r@b:old:available", ""),
+        (
+            "24 unavailable old pods do not count",
+            json!(0),
+            json!(1),
+            "a b",
+            "p@a:old:unready q@b:old:available",
+            "+a +b",
+        ),
+        (
+            "25 misplaced and unavailable",
+            json!(0),
+            json!(1),
+            "stays=a b",
+            "p@a:old:unready q@b:new:available",
+            "-p",
+        ),
+        (
+            "26 misplaced, the others are available",
+            json!(0),
+            json!(1),
+            "stays=a b",
+            "p@a:old:available q@b:new:available",
+            "-p",
+        ),
+        (
+            "27 misplaced, the others are not available",
+            json!(0),
+            json!(1),
+            "stays=a b",
+            "p@a:old:available q@b:new:ready",
+            "",
+        ),
+        (
+            "28 two old pods on one node",
+            json!(0),
+            json!(1),
+            "a b",
+            "p@a:old:ready q@a:old:ready r@b:old:available",
+            "",
+        ),
         ("29 the node is deleted", json!(0), json!(1), "b", "p@a:old:unready q@b:old:available", "+b"),
     ];
     for (name, unavailable, surge, nodes, pods, wanted) in table {
@@ -204,7 +299,8 @@ fn status_counts_one_pod_per_node() {
         ("8 a terminating pod counts", "a", "p@a:new:leaving", [1, 1, 0, 0, 1, 0, 1]),
     ];
     let set = set(json!(1), json!(0));
-    for (name, nodes, pods, [desired, current, misscheduled, ready, updated, available, unavailable]) in table {
+    for (name, nodes, pods, [desired, current, misscheduled, ready, updated, available, unavailable]) in table
+    {
         let found = with(&set, nodes, pods, |input| status(input, true));
         let mut wanted = json!({"desiredNumberScheduled": desired, "currentNumberScheduled": current,
             "numberMisscheduled": misscheduled, "numberReady": ready, "observedGeneration": 2, "collisionCount": 3});

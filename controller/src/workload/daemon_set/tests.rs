@@ -111,7 +111,11 @@ async fn pods_follow_the_nodes() {
     api.settle().await;
     assert_eq!(images(&api), on(&[("c", "v1")]));
     let found = status(&api);
-    assert_eq!((&found["desiredNumberScheduled"], &found["numberUnavailable"]), (&json!(1), &json!(1)), "{found}");
+    assert_eq!(
+        (&found["desiredNumberScheduled"], &found["numberUnavailable"]),
+        (&json!(1), &json!(1)),
+        "{found}"
+    );
 }
 
 /// ctl-ds-failed-pod
@@ -136,7 +140,9 @@ async fn failed_pods_are_replaced_after_growing_delays() {
     api.settle().await;
     assert!(api.get("pods", &next).is_none());
     assert_eq!(images(&api), on(&[("a", "v1"), ("b", "v1")]));
-    let message = format!("DaemonSet ns/d Warning FailedDaemonPod Found failed daemon pod {next} on node a, will try to kill it");
+    let message = format!(
+        "DaemonSet ns/d Warning FailedDaemonPod Found failed daemon pod {next} on node a, will try to kill it"
+    );
     assert!(api.events().contains(&message), "{:?}", api.events());
 }
 
@@ -155,7 +161,11 @@ async fn rolling_update_replaces_one_pod_after_the_other() {
     run_pods(&api, check).await;
     assert_eq!(images(&api), on(&[("a", "v2"), ("b", "v2")]));
     let found = status(&api);
-    assert_eq!((&found["updatedNumberScheduled"], &found["observedGeneration"]), (&json!(2), &json!(2)), "{found}");
+    assert_eq!(
+        (&found["updatedNumberScheduled"], &found["observedGeneration"]),
+        (&json!(2), &json!(2)),
+        "{found}"
+    );
 
     // The first template is the current one again, with its first revision.
     set_image(&api, "v1");
@@ -188,7 +198,8 @@ async fn surge_creates_the_new_pod_first() {
 #[tokio::test(start_paused = true)]
 async fn on_delete_waits_for_the_deletion_of_pods() {
     let api = two_nodes();
-    let strategy = json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}, "revisionHistoryLimit": 0});
+    let strategy =
+        json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}, "revisionHistoryLimit": 0});
     api.seed(with(set(), strategy));
     let _running = api.start(&[run], Options::default());
     run_pods(&api, |_| {}).await;
@@ -220,7 +231,9 @@ async fn pods_and_revisions_are_adopted_and_released() {
     let _running = api.start(&[run], Options::default());
     api.settle().await;
     assert_eq!(images(&api), on(&[("a", "v0"), ("b", "v1")]));
-    let owner = |plural: &str, key: &str| api.get(plural, key).unwrap()["metadata"]["ownerReferences"][0]["uid"].clone();
+    let owner = |plural: &str, key: &str| {
+        api.get(plural, key).unwrap()["metadata"]["ownerReferences"][0]["uid"].clone()
+    };
     assert_eq!(owner("pods", "ns/orphan"), "uid-d");
     assert_eq!(keys(&api, "controllerrevisions"), ["ns/saved"], "it has the current template");
     assert_eq!(owner("controllerrevisions", "ns/saved"), "uid-d");
