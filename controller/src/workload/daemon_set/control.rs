@@ -6,11 +6,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, join, join_all, join4};
-use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, DaemonSetStatus};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::ResourceExt;
 use kube::api::{DeleteParams, PostParams, Preconditions};
-use kube::{Client, ResourceExt};
 use orlop_client::api::Api;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -20,17 +20,17 @@ use super::history;
 use super::manage::{DaemonInput, PodChanges, by_node, manage};
 use super::node_updates::{concerned, is_relevant};
 use super::placement::{Fit, Placement, daemon_part, new_pod, require_node};
-use super::rollout::{is_rolling, min_ready_seconds, rolling_update};
-use super::status::{is_same_status, status};
+use super::rollout::rolling_update;
+use super::status::status;
+use super::strategy::{is_rolling, min_ready_seconds};
+use super::writes::Writer;
 use crate::context::{Context, ControllerError};
 use crate::scheduler::cluster::NodeFacts;
 use crate::workload::adopt::{claim, named};
 use crate::workload::batch::{at_once, slow_start};
 use crate::workload::error::WorkloadError;
 use crate::workload::expectations::Expectations;
-use crate::workload::owned::{
-    Namespaced, candidate_parts, candidates, index_by_controller, index_owners, selector_of,
-};
+use crate::workload::owned::{candidate_parts, candidates, index_by_controller, index_owners, selector_of};
 use crate::workload::ready::next_available;
 use crate::workload::replicas::control::{is_namespace_ending, pod_changed};
 use crate::workload::stateful_set::control::member_changed;
@@ -54,7 +54,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let queue = WorkQueue::new(context.options.rate_limit);
         let changed_nodes = WorkQueue::new(context.options.rate_limit);
         let this = Manager {
-            client: context.client.clone(),
+            writer: Writer(context.client.clone()),
             sets: context.informers.of(),
             revisions: context.informers.of(),
             pods: context.informers.pods(),
@@ -111,9 +111,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-/// The caches and the client of the controller.
-pub(super) struct Manager {
-    client: Client,
+struct Manager {
+    writer: Writer,
     sets: Informer<DaemonSet>,
     revisions: Informer<ControllerRevision>,
     pods: Informer<Pod>,
@@ -158,10 +157,10 @@ impl Manager {
         let is_current = self.expectations.are_met(&key);
         let (namespace, uid) = (split_key(&key).0, set.metadata.uid.as_deref().unwrap_or_default());
         let found = candidates(&self.revisions, namespace, uid, &spec.selector);
-        let revisions = claim(&self.client, set.as_ref(), &selector, found, |_| true).await?;
+        let revisions = claim(&self.writer.0, set.as_ref(), &selector, found, |_| true).await?;
         let found = candidate_parts(&self.pods, namespace, uid, &spec.selector, daemon_part);
-        let pods = claim(&self.client, set.as_ref(), &selector, found, |_| true).await?;
-        let (hash, old) = self.history(&set, revisions, &pods).await?;
+        let pods = claim(&self.writer.0, set.as_ref(), &selector, found, |_| true).await?;
+        let (hash, old) = self.writer.history(&set, revisions, &pods).await?;
 
         let (nodes, on_nodes, now) = (self.fits(&set), by_node(&pods), self.clock.now());
         let input = DaemonInput { set: &set, hash: &hash, nodes: &nodes, pods: &on_nodes, now };
@@ -169,7 +168,7 @@ impl Manager {
             true => self.update(&key, &input, &pods, &old).await.err(),
             false => None,
         };
-        let written = self.write_status(&set, status(&input, is_current)).await;
+        let written = self.writer.write_status(&set, status(&input, is_current)).await;
         if let Some(delay) = next_available(pods.iter().map(Arc::as_ref), min_ready_seconds(&set), now) {
             self.queue.add_after(key.clone(), delay);
         }
@@ -217,7 +216,7 @@ impl Manager {
         self.apply(key, input, changes).await?;
         let live: BTreeSet<&str> = pods.iter().map(|pod| revision_of(pod)).collect();
         for revision in history::surplus(input.set, old, &live) {
-            self.delete_revision(revision).await?;
+            self.writer.delete_revision(revision).await?;
         }
         Ok(())
     }
@@ -248,7 +247,7 @@ impl Manager {
         input: &DaemonInput<'_>,
         nodes: &[String],
     ) -> Result<(), WorkloadError> {
-        let (set, pod, api) = (input.set, new_pod(input.set, input.hash), self.api::<Pod>(input.set));
+        let (set, pod, api) = (input.set, new_pod(input.set, input.hash), self.writer.api::<Pod>(input.set));
         let at_once = set.spec.as_ref().map_or(1, |spec| at_once(&spec.template));
         let outcome = slow_start(nodes.len(), at_once, |nth| {
             let (mut pod, api) = (pod.clone(), &api);
@@ -282,7 +281,7 @@ impl Manager {
     }
 
     async fn delete(&self, key: &str, set: &DaemonSet, pods: &[Arc<Pod>]) -> Result<(), WorkloadError> {
-        let api: Api<Pod> = self.api(set);
+        let api: Api<Pod> = self.writer.api(set);
         let results = join_all(pods.iter().map(|pod| async {
             let name = pod.name_any();
             let exactly = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
@@ -308,28 +307,5 @@ impl Manager {
         }))
         .await;
         results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
-    }
-
-    pub(super) async fn write_status(
-        &self,
-        set: &DaemonSet,
-        status: DaemonSetStatus,
-    ) -> Result<(), WorkloadError> {
-        if set.status.as_ref().is_some_and(|old| is_same_status(old, &status)) {
-            return Ok(());
-        }
-        let changed = DaemonSet { status: Some(status), ..set.clone() };
-        let api: Api<DaemonSet> = self.api(set);
-        match api.replace_subresource("status", &set.name_any(), &PostParams::default(), &changed).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(cause) => Err(WorkloadError::Api { what: "write the status of", object: named(set), cause }),
-        }
-    }
-
-    /// The API for a kind in the namespace of `neighbour`.
-    pub(super) fn api<K: Namespaced>(&self, neighbour: &impl kube::Resource) -> Api<K> {
-        let namespace = neighbour.meta().namespace.as_deref().unwrap_or_default();
-        Api::namespaced(self.client.clone(), namespace)
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::backoff::FailedPods;
 use super::placement::{Fit, target_node};
-use super::rollout::{is_updated, min_ready_seconds, surge};
+use super::strategy::{is_updated, min_ready_seconds, surge};
 use crate::workload::ready::{is_available, is_ready};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::reason;

@@ -10,15 +10,15 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use orlop_client::api::Api;
 use serde_json::json;
 
-use super::control::Manager;
 use super::history::{self, History, hash_of, missing_hash, new_revision, newest, next_number};
+use super::writes::Writer;
 use crate::workload::adopt::named;
 use crate::workload::error::WorkloadError;
 use crate::workload::stateful_set::identity::{LABEL_REVISION, revision_of};
 use crate::workload::stateful_set::revisions::Revision;
 use orlop_client::client::{is_already_exists, is_not_found};
 
-impl Manager {
+impl Writer {
     /// Returns the hash of the current template and the revisions of the other ones.
     pub(super) async fn history(
         &self,

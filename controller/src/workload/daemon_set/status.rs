@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::DaemonSetStatus;
 
 use super::manage::{DaemonInput, oldest_first};
 use super::placement::Fit;
-use super::rollout::{is_updated, min_ready_seconds};
+use super::strategy::{is_updated, min_ready_seconds};
 use crate::workload::ready::{is_available, is_ready};
 
 /// The status. `is_observed`: the controller acted on the current generation.
