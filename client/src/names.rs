@@ -77,6 +77,10 @@ pub const ANN_ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-vo
 pub const ANN_CSI_NODE_IDS: &str = "csi.volume.kubernetes.io/nodeid";
 /// CSINode: comma-separated list of in-tree plugin names.
 pub const ANN_MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+/// Node: the number of seconds for which its kubelet may cache Secrets and ConfigMaps.
+pub const ANN_NODE_TTL: &str = "node.alpha.kubernetes.io/ttl";
+/// DaemonSet: the number of changes of its template.
+pub const ANN_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 /// Any object: a description of its purpose.
 pub const ANN_DESCRIPTION: &str = "kubernetes.io/description";
 /// Endpoints, EndpointSlice: the time of the change of a pod or a Service that led to the last write.
@@ -165,6 +169,8 @@ pub const COMPONENT_ENDPOINTS: &str = "endpoint-controller";
 pub const COMPONENT_ENDPOINT_SLICES: &str = "endpoint-slice-controller";
 /// Event component of the controller that mirrors Endpoints to EndpointSlices.
 pub const COMPONENT_SLICE_MIRRORING: &str = "endpoint-slice-mirroring-controller";
+/// Event component of the controller of DaemonSets.
+pub const COMPONENT_DAEMON_SET: &str = "daemonset-controller";
 /// Event component of the controller that binds snapshots.
 pub const COMPONENT_SNAPSHOT: &str = "snapshot-controller";
 
@@ -344,6 +350,12 @@ pub mod reason {
     pub const INVALID_IP_ADDRESS: &str = "InvalidIPAddress";
     /// Endpoints contain more addresses than are mirrored.
     pub const TOO_MANY_ADDRESSES_TO_MIRROR: &str = "TooManyAddressesToMirror";
+    /// A failed pod of a DaemonSet will be deleted.
+    pub const FAILED_DAEMON_POD: &str = "FailedDaemonPod";
+    /// A succeeded pod of a DaemonSet will be deleted.
+    pub const SUCCEEDED_DAEMON_POD: &str = "SucceededDaemonPod";
+    /// The selector of a DaemonSet matches all pods.
+    pub const SELECTING_ALL: &str = "SelectingAll";
     /// A Deployment could not create a ReplicaSet.
     pub const REPLICA_SET_CREATE_ERROR: &str = "ReplicaSetCreateError";
 }
@@ -386,6 +398,10 @@ pub mod controller {
     pub const ENDPOINT_SLICES: &str = "endpointslice-controller";
     /// Mirrors Endpoints of Services without a selector to EndpointSlices.
     pub const SLICE_MIRRORING: &str = "endpointslice-mirroring-controller";
+    /// Maintains one pod of a DaemonSet on each node.
+    pub const DAEMON_SET: &str = "daemonset-controller";
+    /// Annotates nodes with the lifetime of cached objects.
+    pub const TTL: &str = "ttl-controller";
     /// Assigns pods to nodes.
     pub const SCHEDULER: &str = "scheduler";
     /// Detects lost nodes.

@@ -27,4 +27,5 @@ pub mod scheduler;
 pub mod snapshot;
 #[cfg(test)]
 mod testing;
+pub mod ttl;
 pub mod workload;

@@ -64,6 +64,8 @@ pub struct Options {
     pub mirroring_max_endpoints_per_subset: usize,
     /// `--mirroring-endpointslice-updates-batch-period`: the delay between the change of a mirrored EndpointSlice and its repair.
     pub mirroring_endpointslice_updates_batch_period: Duration,
+    /// `--concurrent-daemonset-syncs`.
+    pub concurrent_daemon_set_syncs: usize,
     /// `--scheduler-bind-timeout`: how long a pod with an assigned node waits for its claims. Upstream:
     /// bindTimeoutSeconds.
     pub scheduler_bind_timeout: Duration,
@@ -163,6 +165,7 @@ impl Default for Options {
             mirroring_concurrent_service_endpoint_syncs: 5,
             mirroring_max_endpoints_per_subset: 1000,
             mirroring_endpointslice_updates_batch_period: Duration::ZERO,
+            concurrent_daemon_set_syncs: 2,
             scheduler_bind_timeout: Duration::from_secs(600),
             enable_garbage_collector: true,
             root_ca: None,

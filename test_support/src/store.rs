@@ -41,7 +41,7 @@ const fn kind(
 }
 
 /// All resources that the fake API server serves.
-pub(super) const KINDS: [FakeResource; 28] = [
+pub(super) const KINDS: [FakeResource; 29] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -54,6 +54,7 @@ pub(super) const KINDS: [FakeResource; 28] = [
     kind("apps", "replicasets", "ReplicaSet", true, true),
     kind("apps", "deployments", "Deployment", true, true),
     kind("apps", "statefulsets", "StatefulSet", true, true),
+    kind("apps", "daemonsets", "DaemonSet", true, true),
     kind("apps", "controllerrevisions", "ControllerRevision", true, false),
     kind("", "serviceaccounts", "ServiceAccount", true, false),
     kind("", "services", "Service", true, true),

@@ -187,6 +187,9 @@ pub struct LoopArgs {
     /// Delay between the change of a mirrored EndpointSlice and its repair
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     pub mirroring_endpointslice_updates_batch_period: Duration,
+    /// Number of workers for DaemonSets
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub concurrent_daemonset_syncs: usize,
     /// CSI driver to call, as NAME=unix:///path; can be repeated
     #[arg(long, value_name = "NAME=ENDPOINT", value_parser = values::csi_endpoint)]
     pub csi_endpoint: Vec<orlop_csi::drivers::Endpoint>,

@@ -473,6 +473,7 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         ("--concurrent-endpoint-syncs", args.concurrent_endpoint_syncs),
         ("--concurrent-service-endpoint-syncs", args.concurrent_service_endpoint_syncs),
         ("--mirroring-concurrent-service-endpoint-syncs", args.mirroring_concurrent_service_endpoint_syncs),
+        ("--concurrent-daemonset-syncs", args.concurrent_daemonset_syncs),
         ("--csi-worker-threads", args.csi_worker_threads),
     ] {
         if workers == 0 {

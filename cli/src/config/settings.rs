@@ -105,6 +105,7 @@ pub fn controllers(args: &LoopArgs, root_ca: Option<String>) -> Options {
         mirroring_concurrent_service_endpoint_syncs: args.mirroring_concurrent_service_endpoint_syncs,
         mirroring_max_endpoints_per_subset: args.mirroring_max_endpoints_per_subset,
         mirroring_endpointslice_updates_batch_period: args.mirroring_endpointslice_updates_batch_period,
+        concurrent_daemon_set_syncs: args.concurrent_daemonset_syncs,
         enable_garbage_collector: args.enable_garbage_collector,
         csi_endpoints: args.csi_endpoint.clone(),
         csi_plugin_dir: args.csi_plugin_dir.clone(),

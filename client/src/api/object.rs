@@ -65,7 +65,7 @@ macro_rules! json {
 }
 
 mod built_in {
-    use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
+    use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
     use k8s_openapi::api::authentication::v1::TokenReview;
     use k8s_openapi::api::authorization::v1::SubjectAccessReview;
     use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
@@ -88,6 +88,7 @@ mod built_in {
         ClusterRole,
         ConfigMap,
         ControllerRevision,
+        DaemonSet,
         Deployment,
         EndpointSlice,
         Endpoints,

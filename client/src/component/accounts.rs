@@ -37,6 +37,10 @@ pub const ENDPOINTS: &str = "endpoint-controller";
 pub const ENDPOINT_SLICES: &str = "endpointslice-controller";
 /// Mirrors Endpoints to EndpointSlices.
 pub const SLICE_MIRRORING: &str = "endpointslicemirroring-controller";
+/// Maintains the pods of DaemonSets.
+pub const DAEMON_SET: &str = "daemon-set-controller";
+/// Annotates nodes with the lifetime of cached objects.
+pub const TTL: &str = "ttl-controller";
 /// Deletes objects without owners.
 pub const GARBAGE_COLLECTOR: &str = "generic-garbage-collector";
 /// Counts the resources that quotas limit.

@@ -6,10 +6,10 @@ use orlop_client::names::controller;
 use crate::context::Run;
 use crate::csi::{attacher, modifier, provisioner, resizer, snapshotter};
 use crate::gc;
-use crate::workload::{deployment, replicas, stateful_set};
+use crate::workload::{daemon_set, deployment, replicas, stateful_set};
 use crate::{
     attach, bootstrap, certificates, endpoints, ephemeral, expand, namespace_defaults, node_lifecycle,
-    protection, pv, quota, role_aggregation, scheduler,
+    protection, pv, quota, role_aggregation, scheduler, ttl,
 };
 
 /// A controller that can be started.
@@ -93,6 +93,12 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         run: node_lifecycle::eviction::run,
     },
     ControllerEntry {
+        name: controller::TTL,
+        alias: Some("ttl"),
+        component: Component::Account(accounts::TTL),
+        run: ttl::run,
+    },
+    ControllerEntry {
         name: controller::NAMESPACE,
         alias: Some("namespace"),
         component: Component::Account(accounts::NAMESPACE_CONTROLLER),
@@ -139,6 +145,12 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         alias: Some("endpointslicemirroring"),
         component: Component::Account(accounts::SLICE_MIRRORING),
         run: endpoints::mirroring::run,
+    },
+    ControllerEntry {
+        name: controller::DAEMON_SET,
+        alias: Some("daemonset"),
+        component: Component::Account(accounts::DAEMON_SET),
+        run: daemon_set::run,
     },
     ControllerEntry {
         name: controller::SCHEDULER,

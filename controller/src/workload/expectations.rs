@@ -27,14 +27,18 @@ struct Expected {
 impl Expectations {
     /// Expects this number of pods to be created.
     pub fn creations(&self, key: &str, count: usize) {
-        let expected = Expected { creations: count, deletions: HashSet::new(), since: Instant::now() };
-        self.lock().insert(key.to_owned(), expected);
+        self.changes(key, count, []);
     }
 
     /// Expects these pods to be deleted.
     pub fn deletions(&self, key: &str, pods: impl IntoIterator<Item = String>) {
-        let deletions = pods.into_iter().collect();
-        self.lock().insert(key.to_owned(), Expected { creations: 0, deletions, since: Instant::now() });
+        self.changes(key, 0, pods);
+    }
+
+    /// Expects this number of pods to be created, and these pods to be deleted.
+    pub fn changes(&self, key: &str, creations: usize, deletions: impl IntoIterator<Item = String>) {
+        let deletions = deletions.into_iter().collect();
+        self.lock().insert(key.to_owned(), Expected { creations, deletions, since: Instant::now() });
     }
 
     /// Records that a pod was created or its creation failed.
@@ -99,6 +103,12 @@ mod tests {
         expectations.deleted("ns/a", "ns/p");
         assert!(!expectations.are_met("ns/a"), "one pod is struck off once");
         expectations.deleted("ns/a", "ns/q");
+        assert!(expectations.are_met("ns/a"));
+
+        expectations.changes("ns/a", 1, ["ns/p".to_owned()]);
+        expectations.deleted("ns/a", "ns/p");
+        assert!(!expectations.are_met("ns/a"), "a pod is still to be created");
+        expectations.created("ns/a");
         assert!(expectations.are_met("ns/a"));
 
         expectations.creations("ns/a", 1);

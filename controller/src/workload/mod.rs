@@ -2,12 +2,13 @@
 //! them, so that the volumes of a workload follow it.
 //!
 //! [`replicas`] serves ReplicationController and ReplicaSet, which share one implementation; [`deployment`]
-//! moves pods between ReplicaSets; [`stateful_set`] maintains pods with stable names and their own claims. Each
-//! consists of a pure decision over cached objects and a thin layer that performs it. The other modules are
-//! shared. Upstream: pkg/controller/{replicaset,deployment,statefulset}.
+//! moves pods between ReplicaSets; [`stateful_set`] maintains pods with stable names and their own claims;
+//! [`daemon_set`] maintains one pod per node. Each consists of a pure decision over cached objects and a thin layer
+//! that performs it. The other modules are shared. Upstream: pkg/controller/{replicaset,deployment,statefulset,daemon}.
 
 pub mod adopt;
 pub mod batch;
+pub mod daemon_set;
 pub mod deployment;
 pub mod error;
 pub mod expectations;

@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::Resource;
@@ -88,6 +88,12 @@ impl Adopter for ReplicaSet {
     }
 }
 
+impl Adopter for DaemonSet {
+    fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
+        self.spec.as_ref().map(|spec| Cow::Borrowed(&spec.selector))
+    }
+}
+
 impl Adopter for StatefulSet {
     fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
         self.spec.as_ref().map(|spec| Cow::Borrowed(&spec.selector))
@@ -152,9 +158,20 @@ pub fn candidate_pods(
     uid: &str,
     selector: &LabelSelector,
 ) -> Vec<Arc<Pod>> {
+    candidate_parts(pods, namespace, uid, selector, replica)
+}
+
+/// As [`candidate_pods`], with the part of each pod that `part` selects.
+pub fn candidate_parts(
+    pods: &Informer<Pod>,
+    namespace: &str,
+    uid: &str,
+    selector: &LabelSelector,
+    part: fn(&Pod) -> Pod,
+) -> Vec<Arc<Pod>> {
     let owned = pods.each_by_index(INDEX_CONTROLLER, uid);
     let orphans = pods.each_by_index(INDEX_CONTROLLER, &orphans_of(namespace, selector));
-    owned.chain(orphans).map(|pod| Arc::new(replica(&pod))).collect()
+    owned.chain(orphans).map(|pod| Arc::new(part(&pod))).collect()
 }
 
 /// The key of the controller that an object references, if the cached object with that name has the same UID.

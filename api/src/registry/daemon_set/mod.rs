@@ -1,4 +1,4 @@
-//! `DaemonSet`: stored and validated; orlop has no controller that creates its pods.
+//! `DaemonSet`: one pod per node.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;

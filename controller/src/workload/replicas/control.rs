@@ -19,7 +19,7 @@ use crate::workload::batch::{at_once, slow_start};
 use crate::workload::error::WorkloadError;
 use crate::workload::expectations::Expectations;
 use crate::workload::owned::{
-    INDEX_CONTROLLER, candidate_pods, controller_of, controller_reference, former_owners,
+    Adopter, INDEX_CONTROLLER, candidate_pods, controller_of, controller_reference, former_owners,
     index_by_controller, index_owners, owner_key, selector_of, wooers,
 };
 use crate::workload::ready::{is_active, is_leaving, next_available};
@@ -83,7 +83,7 @@ async fn run<K: Replicated>(context: Context) -> Result<(), ControllerError> {
 
 /// Removes the change from the expectations, and queues the sets that control the pod, controlled it, or may
 /// adopt it.
-fn pod_changed<K: Replicated>(
+pub(crate) fn pod_changed<K: Adopter>(
     change: &Change<Pod>,
     sets: &Informer<K>,
     expectations: &Expectations,

@@ -23,7 +23,7 @@ use crate::workload::adopt::{claim as claim_objects, named};
 use crate::workload::batch::{at_once, slow_start};
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
-    INDEX_NAMESPACE, Namespaced, candidate_pods, candidates, former_owners, index_by_controller,
+    Adopter, INDEX_NAMESPACE, Namespaced, candidate_pods, candidates, former_owners, index_by_controller,
     index_owners, owner_key, selector_of, wooers,
 };
 use crate::workload::ready::next_available;
@@ -87,9 +87,10 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-fn member_changed<K: Namespaced>(
+/// Queues the sets that control the object, controlled it, or may adopt it.
+pub(crate) fn member_changed<K: Namespaced, O: Adopter>(
     change: &Change<K>,
-    sets: &Informer<StatefulSet>,
+    sets: &Informer<O>,
     queue: &WorkQueue<String>,
 ) {
     if sets.is_empty() {

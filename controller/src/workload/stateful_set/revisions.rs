@@ -46,9 +46,8 @@ impl Revision {
     }
 }
 
-/// The template as the patch that `kubectl rollout undo` applies to the set.
-fn data(set: &StatefulSet) -> Value {
-    let template = set.spec.as_ref().map(|spec| &spec.template);
+/// The template as the patch that `kubectl rollout undo` applies to its set.
+pub fn data(template: Option<&PodTemplateSpec>) -> Value {
     let mut template = template.and_then(|template| template.to_value().ok()).unwrap_or_default();
     if let Some(fields) = template.as_object_mut() {
         fields.insert("$patch".to_owned(), json!("replace"));
@@ -58,7 +57,7 @@ fn data(set: &StatefulSet) -> Value {
 
 /// A new revision with the set's template.
 pub fn new_revision(set: &StatefulSet, number: i64, collisions: i32) -> ControllerRevision {
-    let data = data(set);
+    let data = data(set.spec.as_ref().map(|spec| &spec.template));
     let hash = hash::of_revision(&data.to_string(), collisions);
     let prefix: String = name(set).chars().take(MAX_PREFIX).collect();
     let template = set.spec.as_ref().and_then(|spec| spec.template.metadata.clone()).unwrap_or_default();

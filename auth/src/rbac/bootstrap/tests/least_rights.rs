@@ -96,6 +96,7 @@ fn roles_have_exactly_these_rights() {
                 "/pods: get",
                 "/replicationcontrollers: get",
                 "/resourcequotas: get",
+                "apps/daemonsets: get",
                 "apps/deployments: get",
                 "apps/replicasets: get",
                 "apps/statefulsets: get",

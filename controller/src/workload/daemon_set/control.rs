@@ -1,0 +1,311 @@
+//! Runs the DaemonSet controller: queues DaemonSets on changes and performs the decisions. [`Expectations`] track pods in
+//! flight, so that no pod is created twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, join, join_all, join4};
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use orlop_client::api::Api;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::backoff::FailedPods;
+use super::history;
+use super::manage::{DaemonInput, PodChanges, by_node, manage};
+use super::node_updates::{concerned, is_relevant};
+use super::placement::{Fit, Placement, daemon_part, new_pod, require_node};
+use super::rollout::rolling_update;
+use super::status::status;
+use super::strategy::{is_rolling, min_ready_seconds};
+use super::writes::Writer;
+use crate::context::{Context, ControllerError};
+use crate::scheduler::cluster::NodeFacts;
+use crate::workload::adopt::{claim, named};
+use crate::workload::batch::{at_once, slow_start};
+use crate::workload::error::WorkloadError;
+use crate::workload::expectations::Expectations;
+use crate::workload::owned::{candidate_parts, candidates, index_by_controller, index_owners, selector_of};
+use crate::workload::ready::next_available;
+use crate::workload::replicas::control::{is_namespace_ending, pod_changed};
+use crate::workload::stateful_set::control::member_changed;
+use crate::workload::stateful_set::identity::revision_of;
+use orlop_apimachinery::clock::Clock;
+use orlop_client::client::{is_conflict, is_not_found};
+use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::meta::is_terminating;
+use orlop_client::names::{COMPONENT_DAEMON_SET, controller, reason};
+use orlop_client::pods::index_by_node;
+use orlop_client::queue::WorkQueue;
+use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::worker;
+
+/// The maximum number of pods that one sync creates, and that it deletes. Upstream: BurstReplicas.
+const BURST: usize = 250;
+
+/// Runs the DaemonSet controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let queue = WorkQueue::new(context.options.rate_limit);
+        let changed_nodes = WorkQueue::new(context.options.rate_limit);
+        let this = Manager {
+            writer: Writer(context.client.clone()),
+            sets: context.informers.of(),
+            revisions: context.informers.of(),
+            pods: context.informers.pods(),
+            nodes: context.informers.nodes(),
+            expectations: Arc::default(),
+            failed: Mutex::default(),
+            queue: queue.clone(),
+            recorder: context.recorder(COMPONENT_DAEMON_SET),
+            clock: context.clock,
+        };
+        index_owners(&this.sets);
+        index_by_controller(&this.revisions);
+        let _sets = this.sets.add_handler({
+            let (queue, expectations) = (queue.clone(), Arc::clone(&this.expectations));
+            move |change: &Change<DaemonSet>| {
+                if change.gone_uid().is_some() {
+                    expectations.forget(change.key());
+                }
+                queue.add(change.key().to_string());
+            }
+        });
+        let _pods = this.pods.add_handler({
+            let (queue, sets) = (queue.clone(), this.sets.clone());
+            let expectations = Arc::clone(&this.expectations);
+            move |change: &Change<Pod>| pod_changed(change, &sets, &expectations, &queue)
+        });
+        let _revisions = this.revisions.add_handler({
+            let (queue, sets) = (queue.clone(), this.sets.clone());
+            move |change: &Change<ControllerRevision>| member_changed(change, &sets, &queue)
+        });
+        let _nodes = this.nodes.add_handler({
+            let changed_nodes = changed_nodes.clone();
+            move |change: &Change<Node>| {
+                if is_relevant(change) {
+                    changed_nodes.add(change.key().to_string());
+                }
+            }
+        });
+        let synced =
+            join4(this.sets.synced(), this.revisions.synced(), this.pods.synced(), this.nodes.synced());
+        if !context.ready(synced).await {
+            return Ok(());
+        }
+        let (name, workers) = (controller::DAEMON_SET, context.options.concurrent_daemon_set_syncs);
+        let (of_sets, of_nodes) = (context.syncs::<DaemonSet, _>(name), context.syncs::<Node, _>(name));
+        join(
+            worker::run_until(&context.shutdown, &queue, workers, of_sets, |key| this.sync(key)),
+            worker::run_until(&context.shutdown, &changed_nodes, workers, of_nodes, |key| {
+                this.sync_node(key)
+            }),
+        )
+        .await;
+        Ok(())
+    })
+}
+
+struct Manager {
+    writer: Writer,
+    sets: Informer<DaemonSet>,
+    revisions: Informer<ControllerRevision>,
+    pods: Informer<Pod>,
+    nodes: Informer<Node>,
+    expectations: Arc<Expectations>,
+    failed: Mutex<FailedPods>,
+    queue: WorkQueue<String>,
+    recorder: Recorder,
+    clock: Clock,
+}
+
+impl Manager {
+    async fn sync_node(&self, key: String) -> Result<(), Infallible> {
+        if self.sets.is_empty() {
+            return Ok(());
+        }
+        index_by_node(&self.pods);
+        if let Some(node) = self.nodes.get(&key) {
+            concerned(&node, &self.sets, &self.pods).into_iter().for_each(|key| self.queue.add(key));
+        }
+        Ok(())
+    }
+
+    async fn sync(&self, key: String) -> Result<(), WorkloadError> {
+        let Some(set) = self.sets.get(&key) else {
+            self.expectations.forget(&key);
+            return Ok(());
+        };
+        let Some(spec) = &set.spec else { return Ok(()) };
+        if spec.selector == LabelSelector::default() {
+            let message = "This daemon set is selecting all pods. A non-empty selector is required.";
+            self.recorder.event(set.as_ref(), EventType::Warning, reason::SELECTING_ALL, message);
+            return Ok(());
+        }
+        // The garbage collector may already have deleted the revisions, so that the status cannot be computed.
+        if is_terminating(set.as_ref()) {
+            return Ok(());
+        }
+        let Some(selector) = selector_of(&spec.selector) else { return Ok(()) };
+        index_by_controller(&self.pods);
+        // Check this before reading the pods: a change in between is then counted twice at worst, never missed.
+        let is_current = self.expectations.are_met(&key);
+        let (namespace, uid) = (split_key(&key).0, set.metadata.uid.as_deref().unwrap_or_default());
+        let found = candidates(&self.revisions, namespace, uid, &spec.selector);
+        let revisions = claim(&self.writer.0, set.as_ref(), &selector, found, |_| true).await?;
+        let found = candidate_parts(&self.pods, namespace, uid, &spec.selector, daemon_part);
+        let pods = claim(&self.writer.0, set.as_ref(), &selector, found, |_| true).await?;
+        let (hash, old) = self.writer.history(&set, revisions, &pods).await?;
+
+        let (nodes, on_nodes, now) = (self.fits(&set), by_node(&pods), self.clock.now());
+        let input = DaemonInput { set: &set, hash: &hash, nodes: &nodes, pods: &on_nodes, now };
+        let failure = match is_current {
+            true => self.update(&key, &input, &pods, &old).await.err(),
+            false => None,
+        };
+        let written = self.writer.write_status(&set, status(&input, is_current)).await;
+        if let Some(delay) = next_available(pods.iter().map(Arc::as_ref), min_ready_seconds(&set), now) {
+            self.queue.add_after(key.clone(), delay);
+        }
+        if let Some(patience) = self.expectations.patience(&key) {
+            self.queue.add_after(key, patience);
+        }
+        failure.map_or(written, Err)
+    }
+
+    /// Whether the DaemonSet runs on each node.
+    fn fits(&self, set: &DaemonSet) -> BTreeMap<String, Fit> {
+        let pod = new_pod(set, "");
+        let placement = Placement::of(&pod);
+        let nodes = self.nodes.kept();
+        nodes
+            .iter()
+            .map(|node| {
+                let node = NodeFacts::of(&node.get());
+                let fit = placement.on(&node);
+                (node.name, fit)
+            })
+            .collect()
+    }
+
+    /// Creates and deletes pods, continues the update, and deletes old revisions.
+    async fn update(
+        &self,
+        key: &str,
+        input: &DaemonInput<'_>,
+        pods: &[Arc<Pod>],
+        old: &[ControllerRevision],
+    ) -> Result<(), WorkloadError> {
+        let plan = manage(input, &mut self.failed.lock(), Instant::now());
+        for event in plan.events {
+            self.recorder.event(input.set, event.type_, event.reason, event.message);
+        }
+        if let Some(wait) = plan.wait {
+            self.queue.add_after(key.to_owned(), wait);
+        }
+        // An update continues only when the cache shows all earlier changes.
+        let changes = match plan.changes.is_empty() && is_rolling(input.set) {
+            true => rolling_update(input),
+            false => plan.changes,
+        };
+        self.apply(key, input, changes).await?;
+        let live: BTreeSet<&str> = pods.iter().map(|pod| revision_of(pod)).collect();
+        for revision in history::surplus(input.set, old, &live) {
+            self.writer.delete_revision(revision).await?;
+        }
+        Ok(())
+    }
+
+    /// If the process stops halfway, the cache shows the completed changes after a restart, and the next sync performs
+    /// the others.
+    async fn apply(
+        &self,
+        key: &str,
+        input: &DaemonInput<'_>,
+        mut changes: PodChanges,
+    ) -> Result<(), WorkloadError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        changes.create.truncate(BURST);
+        changes.delete.truncate(BURST);
+        let deletions = changes.delete.iter().map(|pod| key_of(pod.as_ref()));
+        self.expectations.changes(key, changes.create.len(), deletions);
+        let created = self.create(key, input, &changes.create).await;
+        let deleted = self.delete(key, input.set, &changes.delete).await;
+        created.and(deleted)
+    }
+
+    async fn create(
+        &self,
+        key: &str,
+        input: &DaemonInput<'_>,
+        nodes: &[String],
+    ) -> Result<(), WorkloadError> {
+        let (set, pod, api) = (input.set, new_pod(input.set, input.hash), self.writer.api::<Pod>(input.set));
+        let at_once = set.spec.as_ref().map_or(1, |spec| at_once(&spec.template));
+        let outcome = slow_start(nodes.len(), at_once, |nth| {
+            let (mut pod, api) = (pod.clone(), &api);
+            async move {
+                require_node(&mut pod, &nodes[nth]);
+                let cause = match api.create(&PostParams::default(), &pod).await {
+                    Ok(made) => {
+                        let message = format!("Created pod: {}", made.name_any());
+                        self.recorder.event(set, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
+                        return Ok(());
+                    }
+                    Err(cause) => cause,
+                };
+                let is_ending = is_namespace_ending(&cause);
+                let failure = WorkloadError::Api { what: "create a pod for", object: named(set), cause };
+                if !is_ending {
+                    let message = format!("Error creating: {}", failure.message());
+                    self.recorder.event(set, EventType::Warning, reason::FAILED_CREATE, message);
+                }
+                Err(failure)
+            }
+        })
+        .await;
+        (outcome.done..nodes.len()).for_each(|_| self.expectations.created(key));
+        match outcome.failure {
+            // The whole namespace is being deleted; there is no failure to report.
+            Some(WorkloadError::Api { cause, .. }) if is_namespace_ending(&cause) => Ok(()),
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+
+    async fn delete(&self, key: &str, set: &DaemonSet, pods: &[Arc<Pod>]) -> Result<(), WorkloadError> {
+        let api: Api<Pod> = self.writer.api(set);
+        let results = join_all(pods.iter().map(|pod| async {
+            let name = pod.name_any();
+            let exactly = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
+            match api.delete(&name, &DeleteParams::default().preconditions(exactly)).await {
+                Ok(_) => {
+                    let message = format!("Deleted pod: {name}");
+                    self.recorder.event(set, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
+                    Ok(())
+                }
+                // The pod is already gone or replaced.
+                Err(error) if is_not_found(&error) || is_conflict(&error) => {
+                    self.expectations.deleted(key, &key_of(pod.as_ref()));
+                    Ok(())
+                }
+                Err(cause) => {
+                    self.expectations.deleted(key, &key_of(pod.as_ref()));
+                    let failure = WorkloadError::Api { what: "delete", object: named(pod.as_ref()), cause };
+                    let message = format!("Error deleting: {}", failure.message());
+                    self.recorder.event(set, EventType::Warning, reason::FAILED_DELETE, message);
+                    Err(failure)
+                }
+            }
+        }))
+        .await;
+        results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
+    }
+}
