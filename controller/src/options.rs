@@ -48,6 +48,12 @@ pub struct Options {
     pub concurrent_deployment_syncs: usize,
     /// `--concurrent-statefulset-syncs`.
     pub concurrent_stateful_set_syncs: usize,
+    /// `--concurrent-job-syncs`.
+    pub concurrent_job_syncs: usize,
+    /// `--concurrent-cron-job-syncs`.
+    pub concurrent_cron_job_syncs: usize,
+    /// `--concurrent-ttl-after-finished-syncs`.
+    pub concurrent_ttl_after_finished_syncs: usize,
     /// `--scheduler-bind-timeout`: how long a pod with an assigned node waits for its claims. Upstream:
     /// bindTimeoutSeconds.
     pub scheduler_bind_timeout: Duration,
@@ -139,6 +145,9 @@ impl Default for Options {
             concurrent_replica_set_syncs: 5,
             concurrent_deployment_syncs: 5,
             concurrent_stateful_set_syncs: 5,
+            concurrent_job_syncs: 5,
+            concurrent_cron_job_syncs: 5,
+            concurrent_ttl_after_finished_syncs: 5,
             scheduler_bind_timeout: Duration::from_secs(600),
             enable_garbage_collector: true,
             root_ca: None,

@@ -20,7 +20,7 @@ pub(super) struct FakeResource {
 impl FakeResource {
     /// Whether every change of the spec increments the generation.
     fn has_generation(&self) -> bool {
-        self.group == "apps" || self.kind == "ReplicationController"
+        matches!(self.group, "apps" | "batch") || self.kind == "ReplicationController"
     }
 }
 
@@ -35,7 +35,7 @@ const fn kind(
 }
 
 /// All resources that the fake API server serves.
-pub(super) const KINDS: [FakeResource; 26] = [
+pub(super) const KINDS: [FakeResource; 28] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -49,6 +49,8 @@ pub(super) const KINDS: [FakeResource; 26] = [
     kind("apps", "deployments", "Deployment", true, true),
     kind("apps", "statefulsets", "StatefulSet", true, true),
     kind("apps", "controllerrevisions", "ControllerRevision", true, false),
+    kind("batch", "jobs", "Job", true, true),
+    kind("batch", "cronjobs", "CronJob", true, true),
     kind("", "serviceaccounts", "ServiceAccount", true, false),
     kind("", "services", "Service", true, true),
     kind("", "resourcequotas", "ResourceQuota", true, true),
@@ -63,6 +65,9 @@ pub(super) const KINDS: [FakeResource; 26] = [
     kind("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity", true, false),
     kind("coordination.k8s.io", "leases", "Lease", true, false),
 ];
+
+/// The directive of a strategic merge patch that removes finalizers, the only one that the fake API server supports.
+const REMOVED_FINALIZERS: &str = "$deleteFromPrimitiveList/finalizers";
 
 /// An error Status: code, reason, message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -342,7 +347,13 @@ impl Store {
         patch: &Value,
     ) -> Answer {
         let mut next = self.get(kind, namespace, name)?;
-        merge_into(&mut next, patch);
+        let mut patch = patch.clone();
+        let removed = patch["metadata"].as_object_mut().and_then(|meta| meta.remove(REMOVED_FINALIZERS));
+        merge_into(&mut next, &patch);
+        let removed = removed.as_ref().and_then(Value::as_array).into_iter().flatten();
+        if let Some(finalizers) = next["metadata"]["finalizers"].as_array_mut() {
+            removed.for_each(|gone| finalizers.retain(|finalizer| finalizer != gone));
+        }
         if patch.pointer("/metadata/resourceVersion").is_none() {
             set(&mut next, "resourceVersion", json!(""));
         }

@@ -469,6 +469,9 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         ("--concurrent-replicaset-syncs", args.concurrent_replicaset_syncs),
         ("--concurrent-deployment-syncs", args.concurrent_deployment_syncs),
         ("--concurrent-statefulset-syncs", args.concurrent_statefulset_syncs),
+        ("--concurrent-job-syncs", args.concurrent_job_syncs),
+        ("--concurrent-cron-job-syncs", args.concurrent_cron_job_syncs),
+        ("--concurrent-ttl-after-finished-syncs", args.concurrent_ttl_after_finished_syncs),
         ("--csi-worker-threads", args.csi_worker_threads),
     ] {
         if workers == 0 {

@@ -31,6 +31,12 @@ pub const REPLICA_SET: &str = "replicaset-controller";
 pub const DEPLOYMENT: &str = "deployment-controller";
 /// Maintains the pods of StatefulSets.
 pub const STATEFUL_SET: &str = "statefulset-controller";
+/// Runs the pods of Jobs.
+pub const JOB: &str = "job-controller";
+/// Creates the Jobs of CronJobs.
+pub const CRON_JOB: &str = "cronjob-controller";
+/// Deletes finished Jobs.
+pub const TTL_AFTER_FINISHED: &str = "ttl-after-finished-controller";
 /// Deletes objects without owners.
 pub const GARBAGE_COLLECTOR: &str = "generic-garbage-collector";
 /// Counts the resources that quotas limit.

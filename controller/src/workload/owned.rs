@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::Resource;
@@ -101,6 +102,12 @@ impl Adopter for ReplicationController {
     }
 }
 
+impl Adopter for Job {
+    fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
+        self.spec.as_ref()?.selector.as_ref().map(Cow::Borrowed)
+    }
+}
+
 /// Adds [`INDEX_UID`], [`INDEX_NAMESPACE`] and [`INDEX_SELECTS`].
 pub fn index_owners<O: Adopter>(owners: &Informer<O>) {
     owners.add_index(INDEX_UID, |owner| owner.meta().uid.clone().into_iter().collect());
@@ -152,9 +159,20 @@ pub fn candidate_pods(
     uid: &str,
     selector: &LabelSelector,
 ) -> Vec<Arc<Pod>> {
+    candidate_parts(pods, namespace, uid, selector, replica)
+}
+
+/// As [`candidate_pods`], with the part of each pod that `part` selects.
+pub fn candidate_parts(
+    pods: &Informer<Pod>,
+    namespace: &str,
+    uid: &str,
+    selector: &LabelSelector,
+    part: fn(&Pod) -> Pod,
+) -> Vec<Arc<Pod>> {
     let owned = pods.each_by_index(INDEX_CONTROLLER, uid);
     let orphans = pods.each_by_index(INDEX_CONTROLLER, &orphans_of(namespace, selector));
-    owned.chain(orphans).map(|pod| Arc::new(replica(&pod))).collect()
+    owned.chain(orphans).map(|pod| Arc::new(part(&pod))).collect()
 }
 
 /// The key of the controller that an object references, if the cached object with that name has the same UID.
