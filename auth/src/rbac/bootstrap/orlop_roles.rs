@@ -9,7 +9,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    APPS, CERTIFICATES, COORDINATION, CORE, CREATE, EVENTS, GET, KUBE_SYSTEM, RBAC, Rule, STORAGE, Subject,
+    APPS, BATCH, CERTIFICATES, COORDINATION, CORE, CREATE, EVENTS, GET, KUBE_SYSTEM, RBAC, Rule, STORAGE, Subject,
     metadata, role_ref, rule, rules, subjects,
 };
 
@@ -86,6 +86,7 @@ const CLUSTER: &[OwnRole] = &[
         // The kinds of the controllers' queues, for the UIDs of failing objects.
         rules: &[
             rule(GET, APPS, &["deployments", "replicasets", "statefulsets"]),
+            rule(GET, BATCH, &["cronjobs", "jobs"]),
             rule(GET, CERTIFICATES, &["certificatesigningrequests"]),
             rule(
                 GET,

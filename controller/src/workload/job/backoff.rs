@@ -26,7 +26,7 @@ impl Backoff {
     pub fn after(self, succeeded: impl IntoIterator<Item = Timestamp>, failed: &[Timestamp]) -> Self {
         let last_success = succeeded.into_iter().max();
         let before = if last_success.is_some() { Self::default() } else { self };
-        let new = || failed.iter().filter(|at| last_success.is_none_or(|success| **at > success));
+        let new = || failed.iter().filter(move |at| last_success.is_none_or(|success| **at > success));
         match new().max() {
             None => before,
             Some(last) => Self {
