@@ -61,7 +61,11 @@ pub fn action(input: &JobInput<'_>, state: &JobState) -> Action {
     let awaited = if replaces_only_failed(input.spec) { i64::from(state.terminating) } else { 0 };
     match usize::try_from(wanted - awaited - active) {
         Ok(0) | Err(_) => Action::Nothing,
-        Ok(missing) => create(input, state, missing),
+        Ok(missing) => match create(input, state, missing) {
+            // All missing indexes have failed, or their pods are terminating.
+            Action::Create(indexes) if indexes.is_empty() => Action::Nothing,
+            creation => creation,
+        },
     }
 }
 
