@@ -3,10 +3,10 @@
 //! [`times`] computes the due time, [`decide`] whether a Job starts, [`jobs`] the Job and those to delete; [`control`] performs the
 //! changes. The name of a Job contains its time, so that it is not created twice.
 
-mod control;
-mod decide;
-mod jobs;
-mod times;
+pub mod control;
+pub mod decide;
+pub mod jobs;
+pub mod times;
 
 pub use control::run;
 

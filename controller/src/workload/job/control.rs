@@ -1,4 +1,4 @@
-//! Runs the Job controller: queues Jobs on changes and performs the syncs. [`Expectations`] track pods in flight, so that no pod is
+//! Runs the Job controller: queues Jobs on changes and performs the syncs. [`Expectations`](crate::workload::expectations::Expectations) track pods in flight, so that no pod is
 //! created twice; a status is written only over the version that the decision used.
 
 use std::collections::{HashMap, HashSet};
@@ -25,7 +25,6 @@ use super::assess::{JobInput, JobState, assess};
 use super::backoff::Backoff;
 use super::conclude::{Performed, conclude};
 use super::conditions::{COMPLETE, is_finished};
-use super::finalizers::RemovedFinalizers;
 use super::manage::{Action, action};
 use super::pod_facts::{is_tracked, relevant_part, uid};
 use super::pods::{BATCH, Wakeups};
@@ -36,7 +35,6 @@ use crate::context::{Context, ControllerError};
 use crate::workload::adopt::{claim_with_finalizer, named};
 use crate::workload::batch::{at_once, slow_start};
 use crate::workload::error::WorkloadError;
-use crate::workload::expectations::Expectations;
 use crate::workload::owned::{
     INDEX_CONTROLLER, candidate_parts, controller_of, index_by_controller, index_owners, owner_key,
     selector_of,

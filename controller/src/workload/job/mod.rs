@@ -6,21 +6,21 @@
 //! [`assess`] evaluates the pods and determines whether the Job ends, [`manage`] decides which pods to create or delete,
 //! [`conclude`] and [`track`] compute the status, and [`control`] performs the changes.
 
-mod assess;
-mod backoff;
-mod conclude;
-mod conditions;
-mod control;
-mod failure_policy;
-mod finalizers;
-mod indexes;
-mod manage;
-mod pod_facts;
-mod pods;
-mod spec;
-mod success_policy;
-mod template;
-mod track;
+pub mod assess;
+pub mod backoff;
+pub mod conclude;
+pub mod conditions;
+pub mod control;
+pub mod failure_policy;
+pub mod finalizers;
+pub mod indexes;
+pub mod manage;
+pub mod pod_facts;
+pub mod pods;
+pub mod spec;
+pub mod success_policy;
+pub mod template;
+pub mod track;
 
 pub use conditions::{finish, is_finished};
 pub use control::run;
