@@ -2,11 +2,12 @@
 //! them, so that the volumes of a workload follow it.
 //!
 //! [`replicas`] serves ReplicationController and ReplicaSet, which share one implementation; [`deployment`]
-//! moves pods between ReplicaSets; [`stateful_set`] maintains pods with stable names and their own claims; [`job`] runs pods
-//! until enough of them succeed; [`cron_job`] creates Jobs at the times of a schedule; [`ttl_after_finished`] deletes finished Jobs. Each
-//! consists of a pure decision over cached objects and a thin layer that performs it. The other modules are
-//! shared. Upstream:
-//! pkg/controller/{replicaset,deployment,statefulset,job,cronjob,ttlafterfinished}.
+//! moves pods between ReplicaSets; [`stateful_set`] maintains pods with stable names and their own claims;
+//! [`job`] runs pods until enough of them succeed; [`cron_job`] creates Jobs at the times of a schedule;
+//! [`ttl_after_finished`] deletes finished Jobs. Each consists of a pure decision over cached objects and a thin
+//! layer that performs it. The other modules are shared.
+//!
+//! Upstream: pkg/controller/{replicaset,deployment,statefulset,job,cronjob,ttlafterfinished}.
 
 pub mod adopt;
 pub mod batch;

@@ -9,8 +9,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    APPS, BATCH, CERTIFICATES, COORDINATION, CORE, CREATE, EVENTS, GET, KUBE_SYSTEM, RBAC, Rule, STORAGE, Subject,
-    metadata, role_ref, rule, rules, subjects,
+    APPS, BATCH, CERTIFICATES, COORDINATION, CORE, CREATE, EVENTS, GET, KUBE_SYSTEM, RBAC, Rule, STORAGE,
+    Subject, metadata, role_ref, rule, rules, subjects,
 };
 
 /// The prefix of the roles and bindings.

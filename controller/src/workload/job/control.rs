@@ -1,5 +1,7 @@
-//! Runs the Job controller: queues Jobs on changes and performs the syncs. [`Expectations`](crate::workload::expectations::Expectations) track pods in flight, so that no pod is
-//! created twice; a status is written only over the version that the decision used.
+//! Runs the Job controller: queues Jobs on changes and performs the syncs.
+//!
+//! [`Expectations`](crate::workload::expectations::Expectations) track pods in flight, so that no pod is created twice. A status is
+//! written only over the version that the decision used.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
