@@ -76,7 +76,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 fn cron_job_changed(change: &Change<CronJob>, queue: &WorkQueue<String>, recorder: &Recorder, clock: Clock) {
     let key = change.key().to_string();
     let (Some(new), Some(old)) = (&change.new, change.old()) else { return queue.add(key) };
-    let (Some(new_spec), Some(old_spec)) = (&new.spec, &old.spec) else { return queue.add(key) };
+    let (new_spec, old_spec) = (&new.spec, &old.spec);
     let is_same = new_spec.schedule == old_spec.schedule && new_spec.time_zone == old_spec.time_zone;
     if is_same || change.replaced() {
         return queue.add(key);
@@ -183,7 +183,7 @@ impl Manager {
         if is_terminating(&draft.cron) {
             return Ok(None);
         }
-        let Some(spec) = draft.cron.spec.clone() else { return Ok(None) };
+        let spec = draft.cron.spec.clone();
         if let Some(zone) = spec.time_zone.as_deref().filter(|zone| time_zone(zone).is_none()) {
             let message = format!("invalid timeZone: {}: unknown time zone {zone}", quoted(zone));
             self.event(draft, Warning, reason::UNKNOWN_TIME_ZONE, message);

@@ -47,9 +47,7 @@ pub fn remove_active(cron: &mut CronJob, uid: Option<&str>) -> bool {
 
 /// Decides about a due time.
 pub fn start(cron: &CronJob, due: Timestamp, now: Timestamp) -> Start {
-    let spec = cron.spec.as_ref();
-    let deadline = spec.and_then(|spec| spec.starting_deadline_seconds);
-    let end = deadline.and_then(|seconds| due.checked_add(SignedDuration::from_secs(seconds)).ok());
+    let end = cron.spec.starting_deadline_seconds.and_then(|seconds| due.checked_add(SignedDuration::from_secs(seconds)).ok());
     if end.is_some_and(|end| end < now) {
         return Start::TooLate;
     }
@@ -59,7 +57,7 @@ pub fn start(cron: &CronJob, due: Timestamp, now: Timestamp) -> Start {
     if is_listed || last.is_some_and(|last| last.0 == due) {
         return Start::Done;
     }
-    match spec.and_then(|spec| spec.concurrency_policy.as_deref()) {
+    match cron.spec.concurrency_policy.as_deref() {
         Some("Forbid") if !active(cron).is_empty() => Start::Forbidden,
         Some("Replace") => Start::Replace,
         _ => Start::Now,

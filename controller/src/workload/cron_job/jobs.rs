@@ -20,9 +20,8 @@ pub fn job_name(cron: &CronJob, at: Timestamp) -> String {
 
 /// The Job for a time.
 pub fn new_job(cron: &CronJob, at: Timestamp) -> Job {
-    let spec = cron.spec.as_ref();
-    let zone = spec.and_then(|spec| time_zone(spec.time_zone.as_deref()?)).unwrap_or(TimeZone::UTC);
-    let template = spec.map(|spec| spec.job_template.clone()).unwrap_or_default();
+    let zone = cron.spec.time_zone.as_deref().and_then(time_zone).unwrap_or(TimeZone::UTC);
+    let template = cron.spec.job_template.clone();
     let from = template.metadata.unwrap_or_default();
     let mut annotations = from.annotations.unwrap_or_default();
     annotations.insert(ANN_CRON_JOB_SCHEDULED_TIMESTAMP.to_owned(), rfc3339(at, zone));
@@ -47,7 +46,7 @@ fn rfc3339(at: Timestamp, zone: TimeZone) -> String {
 
 /// The oldest finished Jobs beyond the limits: first the successful ones, then the failed ones.
 pub fn surplus(cron: &CronJob, jobs: &[Arc<Job>]) -> Vec<Arc<Job>> {
-    let Some(spec) = &cron.spec else { return Vec::new() };
+    let spec = &cron.spec;
     let limits =
         [("Complete", spec.successful_jobs_history_limit), ("Failed", spec.failed_jobs_history_limit)];
     let mut surplus = Vec::new();

@@ -53,7 +53,7 @@ struct Recent {
 /// # Errors
 /// The schedule has no times.
 pub fn due(cron: &CronJob, schedule: &Schedule, now: Timestamp) -> Result<Option<Due>, &'static str> {
-    let deadline = cron.spec.as_ref().and_then(|spec| spec.starting_deadline_seconds);
+    let deadline = cron.spec.starting_deadline_seconds;
     let earliest = deadline.and_then(|seconds| now.checked_sub(SignedDuration::from_secs(seconds)).ok());
     let recent = recent(cron, schedule, now, earliest)?;
     Ok(recent.last.map(|at| Due { at, missed_many: recent.missed > MANY }))
@@ -209,7 +209,7 @@ mod tests {
         ];
         for (name, schedule_text, last, deadline, now, wanted, next) in table {
             let cron = cron(schedule_text, last, deadline);
-            let (parsed, now) = (schedule(cron.spec.as_ref().unwrap()).unwrap(), now.parse().unwrap());
+            let (parsed, now) = (schedule(&cron.spec).unwrap(), now.parse().unwrap());
             let found = due(&cron, &parsed, now).unwrap();
             assert_eq!(found.map(|due| due.at.to_string()).as_deref(), wanted, "{name}");
             assert_eq!(next_in(&cron, &parsed, now), Some(Duration::from_millis(next)), "{name}");
@@ -221,7 +221,7 @@ mod tests {
         let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
         let of = |text: &str| {
             let cron = cron(text, None, None);
-            let parsed = schedule(cron.spec.as_ref().unwrap()).unwrap();
+            let parsed = schedule(&cron.spec).unwrap();
             due(&cron, &parsed, now)
         };
         assert_eq!(of("*/15 * * * *").unwrap().map(|due| due.missed_many), Some(false), "96 times");
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn zone_in_the_schedule_takes_precedence() {
-        let mut spec = cron("TZ=Europe/Berlin 0 9 * * *", None, None).spec.unwrap();
+        let mut spec = cron("TZ=Europe/Berlin 0 9 * * *", None, None).spec;
         assert_eq!(schedule(&spec).unwrap(), Schedule::parse("TZ=Europe/Berlin 0 9 * * *").unwrap());
         spec.schedule = "0 9 * * *".to_owned();
         assert_eq!(schedule(&spec).unwrap(), Schedule::parse("TZ=Etc/UTC 0 9 * * *").unwrap());
