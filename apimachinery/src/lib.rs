@@ -2,10 +2,12 @@
 //!
 //! Reading order: [`quantity`] parses amounts such as `5Gi`, [`names`] checks names and keys, [`labels`] and [`fields`]
 //! are the two selector languages, [`duration`] parses and formats durations as Go does, [`clock`] provides the time for
-//! timestamps, [`query`] parses booleans and numbers in query strings, [`quota`] computes what objects consume,
-//! [`version`] orders API versions, [`steps`] bounds the work of an operation, and [`warning_pace`] limits repeated warnings.
+//! timestamps, [`cron`] computes the times of schedules, [`query`] parses booleans and numbers in query strings, [`quota`]
+//! computes what objects consume, [`version`] orders API versions, [`steps`] bounds the work of an operation, and
+//! [`warning_pace`] limits repeated warnings.
 
 pub mod clock;
+pub mod cron;
 pub mod duration;
 pub mod fields;
 pub mod labels;

@@ -81,6 +81,14 @@ pub const ANN_MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plu
 pub const ANN_NODE_TTL: &str = "node.alpha.kubernetes.io/ttl";
 /// DaemonSet: the number of changes of its template.
 pub const ANN_TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+/// Pod of an indexed Job: its index. Also a label.
+pub const ANN_JOB_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// Pod of a Job with a limit per index: the number of counted failures of the index before this pod.
+pub const ANN_JOB_INDEX_FAILURE_COUNT: &str = "batch.kubernetes.io/job-index-failure-count";
+/// Pod of a Job with a limit per index: the number of ignored failures of the index before this pod.
+pub const ANN_JOB_INDEX_IGNORED_FAILURE_COUNT: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
+/// Job: the time of the CronJob's schedule for which it was created.
+pub const ANN_CRON_JOB_SCHEDULED_TIMESTAMP: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// Any object: a description of its purpose.
 pub const ANN_DESCRIPTION: &str = "kubernetes.io/description";
 /// Endpoints, EndpointSlice: the time of the change of a pod or a Service that led to the last write.
@@ -144,6 +152,8 @@ pub const FINALIZER_SNAPSHOT_CLAIM: &str = "snapshot.storage.kubernetes.io/pvc-a
 pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 /// Any object: dependents lose their reference before it is removed.
 pub const FINALIZER_ORPHAN: &str = "orphan";
+/// Pod of a Job: present until the Job's status counts the pod.
+pub const FINALIZER_JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 /// Entry of a namespace's `spec.finalizers`.
 pub const NAMESPACE_FINALIZER: &str = "kubernetes";
 
@@ -171,6 +181,10 @@ pub const COMPONENT_ENDPOINT_SLICES: &str = "endpoint-slice-controller";
 pub const COMPONENT_SLICE_MIRRORING: &str = "endpoint-slice-mirroring-controller";
 /// Event component of the controller of DaemonSets.
 pub const COMPONENT_DAEMON_SET: &str = "daemonset-controller";
+/// Event component of the controller of Jobs.
+pub const COMPONENT_JOB: &str = "job-controller";
+/// Event component of the controller of CronJobs.
+pub const COMPONENT_CRON_JOB: &str = "cronjob-controller";
 /// Event component of the controller that binds snapshots.
 pub const COMPONENT_SNAPSHOT: &str = "snapshot-controller";
 
@@ -358,6 +372,40 @@ pub mod reason {
     pub const SELECTING_ALL: &str = "SelectingAll";
     /// A Deployment could not create a ReplicaSet.
     pub const REPLICA_SET_CREATE_ERROR: &str = "ReplicaSetCreateError";
+    /// A Job was suspended.
+    pub const SUSPENDED: &str = "Suspended";
+    /// A Job was resumed.
+    pub const RESUMED: &str = "Resumed";
+    /// A Job is complete.
+    pub const COMPLETED: &str = "Completed";
+    /// More pods of a Job succeeded than it requests.
+    pub const TOO_MANY_SUCCEEDED_PODS: &str = "TooManySucceededPods";
+    /// The completion mode of a Job is unknown.
+    pub const UNKNOWN_COMPLETION_MODE: &str = "UnknownCompletionMode";
+    /// A running Job of a CronJob is not in the status of the CronJob.
+    pub const UNEXPECTED_JOB: &str = "UnexpectedJob";
+    /// A Job of a CronJob has finished.
+    pub const SAW_COMPLETED_JOB: &str = "SawCompletedJob";
+    /// A Job in the status of a CronJob no longer exists.
+    pub const MISSING_JOB: &str = "MissingJob";
+    /// The time zone of a CronJob is unknown.
+    pub const UNKNOWN_TIME_ZONE: &str = "UnknownTimeZone";
+    /// The schedule of a CronJob contains a time zone.
+    pub const UNSUPPORTED_SCHEDULE: &str = "UnsupportedSchedule";
+    /// The schedule of a CronJob cannot be parsed.
+    pub const UNPARSEABLE_SCHEDULE: &str = "UnparseableSchedule";
+    /// The new schedule of a CronJob cannot be parsed.
+    pub const UNPARSEABLE_CRON_JOB_SCHEDULE: &str = "UnParseableCronJobSchedule";
+    /// The schedule of a CronJob has no times.
+    pub const INVALID_SCHEDULE: &str = "InvalidSchedule";
+    /// A CronJob missed more than 100 times.
+    pub const TOO_MANY_MISSED_TIMES: &str = "TooManyMissedTimes";
+    /// The starting deadline of a time of a CronJob has passed.
+    pub const MISS_SCHEDULE: &str = "MissSchedule";
+    /// A CronJob with the policy Forbid still has a running Job.
+    pub const JOB_ALREADY_ACTIVE: &str = "JobAlreadyActive";
+    /// A Job that a CronJob replaces could not be read.
+    pub const FAILED_GET: &str = "FailedGet";
 }
 
 /// Names of controllers as accepted by `--controllers`.
@@ -402,6 +450,12 @@ pub mod controller {
     pub const DAEMON_SET: &str = "daemonset-controller";
     /// Annotates nodes with the lifetime of cached objects.
     pub const TTL: &str = "ttl-controller";
+    /// Runs pods until enough of them succeed.
+    pub const JOB: &str = "job-controller";
+    /// Creates Jobs at the times of CronJobs.
+    pub const CRON_JOB: &str = "cronjob-controller";
+    /// Deletes finished Jobs after their time to live.
+    pub const TTL_AFTER_FINISHED: &str = "ttl-after-finished-controller";
     /// Assigns pods to nodes.
     pub const SCHEDULER: &str = "scheduler";
     /// Detects lost nodes.

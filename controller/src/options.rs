@@ -66,6 +66,12 @@ pub struct Options {
     pub mirroring_endpointslice_updates_batch_period: Duration,
     /// `--concurrent-daemonset-syncs`.
     pub concurrent_daemon_set_syncs: usize,
+    /// `--concurrent-job-syncs`.
+    pub concurrent_job_syncs: usize,
+    /// `--concurrent-cron-job-syncs`.
+    pub concurrent_cron_job_syncs: usize,
+    /// `--concurrent-ttl-after-finished-syncs`.
+    pub concurrent_ttl_after_finished_syncs: usize,
     /// `--scheduler-bind-timeout`: how long a pod with an assigned node waits for its claims. Upstream:
     /// bindTimeoutSeconds.
     pub scheduler_bind_timeout: Duration,
@@ -166,6 +172,9 @@ impl Default for Options {
             mirroring_max_endpoints_per_subset: 1000,
             mirroring_endpointslice_updates_batch_period: Duration::ZERO,
             concurrent_daemon_set_syncs: 2,
+            concurrent_job_syncs: 5,
+            concurrent_cron_job_syncs: 5,
+            concurrent_ttl_after_finished_syncs: 5,
             scheduler_bind_timeout: Duration::from_secs(600),
             enable_garbage_collector: true,
             root_ca: None,

@@ -20,7 +20,7 @@ pub(super) struct FakeResource {
 impl FakeResource {
     /// Whether every change of the spec increments the generation.
     fn has_generation(&self) -> bool {
-        self.group == "apps" || matches!(self.kind, "ReplicationController" | "EndpointSlice")
+        matches!(self.group, "apps" | "batch") || matches!(self.kind, "ReplicationController" | "EndpointSlice")
     }
 
     /// Whether the change increments the generation. An EndpointSlice has no spec: its labels and endpoints count.
@@ -41,7 +41,7 @@ const fn kind(
 }
 
 /// All resources that the fake API server serves.
-pub(super) const KINDS: [FakeResource; 29] = [
+pub(super) const KINDS: [FakeResource; 31] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -56,6 +56,8 @@ pub(super) const KINDS: [FakeResource; 29] = [
     kind("apps", "statefulsets", "StatefulSet", true, true),
     kind("apps", "daemonsets", "DaemonSet", true, true),
     kind("apps", "controllerrevisions", "ControllerRevision", true, false),
+    kind("batch", "jobs", "Job", true, true),
+    kind("batch", "cronjobs", "CronJob", true, true),
     kind("", "serviceaccounts", "ServiceAccount", true, false),
     kind("", "services", "Service", true, true),
     kind("", "endpoints", "Endpoints", true, false),
@@ -72,6 +74,9 @@ pub(super) const KINDS: [FakeResource; 29] = [
     kind("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity", true, false),
     kind("coordination.k8s.io", "leases", "Lease", true, false),
 ];
+
+/// The directive of a strategic merge patch that removes finalizers, the only one that the fake API server supports.
+const REMOVED_FINALIZERS: &str = "$deleteFromPrimitiveList/finalizers";
 
 /// An error Status: code, reason, message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -351,7 +356,13 @@ impl Store {
         patch: &Value,
     ) -> Answer {
         let mut next = self.get(kind, namespace, name)?;
-        merge_into(&mut next, patch);
+        let mut patch = patch.clone();
+        let removed = patch["metadata"].as_object_mut().and_then(|meta| meta.remove(REMOVED_FINALIZERS));
+        merge_into(&mut next, &patch);
+        let removed = removed.as_ref().and_then(Value::as_array).into_iter().flatten();
+        if let Some(finalizers) = next["metadata"]["finalizers"].as_array_mut() {
+            removed.for_each(|gone| finalizers.retain(|finalizer| finalizer != gone));
+        }
         if patch.pointer("/metadata/resourceVersion").is_none() {
             set(&mut next, "resourceVersion", json!(""));
         }

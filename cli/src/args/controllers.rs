@@ -190,6 +190,15 @@ pub struct LoopArgs {
     /// Number of workers for DaemonSets
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub concurrent_daemonset_syncs: usize,
+    /// Number of workers for Jobs
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub concurrent_job_syncs: usize,
+    /// Number of workers for CronJobs
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub concurrent_cron_job_syncs: usize,
+    /// Number of workers that delete finished Jobs after their time to live
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub concurrent_ttl_after_finished_syncs: usize,
     /// CSI driver to call, as NAME=unix:///path; can be repeated
     #[arg(long, value_name = "NAME=ENDPOINT", value_parser = values::csi_endpoint)]
     pub csi_endpoint: Vec<orlop_csi::drivers::Endpoint>,

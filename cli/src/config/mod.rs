@@ -474,6 +474,9 @@ fn loops(args: LoopArgs) -> Result<LoopArgs, ConfigError> {
         ("--concurrent-service-endpoint-syncs", args.concurrent_service_endpoint_syncs),
         ("--mirroring-concurrent-service-endpoint-syncs", args.mirroring_concurrent_service_endpoint_syncs),
         ("--concurrent-daemonset-syncs", args.concurrent_daemonset_syncs),
+        ("--concurrent-job-syncs", args.concurrent_job_syncs),
+        ("--concurrent-cron-job-syncs", args.concurrent_cron_job_syncs),
+        ("--concurrent-ttl-after-finished-syncs", args.concurrent_ttl_after_finished_syncs),
         ("--csi-worker-threads", args.csi_worker_threads),
     ] {
         if workers == 0 {

@@ -68,6 +68,7 @@ mod built_in {
     use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
     use k8s_openapi::api::authentication::v1::TokenReview;
     use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+    use k8s_openapi::api::batch::v1::{CronJob, Job};
     use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
     use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::api::core::v1::{
@@ -88,11 +89,13 @@ mod built_in {
         ClusterRole,
         ConfigMap,
         ControllerRevision,
+        CronJob,
         DaemonSet,
         Deployment,
         EndpointSlice,
         Endpoints,
         Event,
+        Job,
         Lease,
         Namespace,
         Node,

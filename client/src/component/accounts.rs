@@ -41,6 +41,12 @@ pub const SLICE_MIRRORING: &str = "endpointslicemirroring-controller";
 pub const DAEMON_SET: &str = "daemon-set-controller";
 /// Annotates nodes with the lifetime of cached objects.
 pub const TTL: &str = "ttl-controller";
+/// Runs the pods of Jobs.
+pub const JOB: &str = "job-controller";
+/// Creates the Jobs of CronJobs.
+pub const CRON_JOB: &str = "cronjob-controller";
+/// Deletes finished Jobs.
+pub const TTL_AFTER_FINISHED: &str = "ttl-after-finished-controller";
 /// Deletes objects without owners.
 pub const GARBAGE_COLLECTOR: &str = "generic-garbage-collector";
 /// Counts the resources that quotas limit.

@@ -6,7 +6,7 @@ use orlop_client::names::controller;
 use crate::context::Run;
 use crate::csi::{attacher, modifier, provisioner, resizer, snapshotter};
 use crate::gc;
-use crate::workload::{daemon_set, deployment, replicas, stateful_set};
+use crate::workload::{cron_job, daemon_set, deployment, job, replicas, stateful_set, ttl_after_finished};
 use crate::{
     attach, bootstrap, certificates, endpoints, ephemeral, expand, namespace_defaults, node_lifecycle,
     protection, pv, quota, role_aggregation, scheduler, ttl,
@@ -151,6 +151,24 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         alias: Some("daemonset"),
         component: Component::Account(accounts::DAEMON_SET),
         run: daemon_set::run,
+    },
+    ControllerEntry {
+        name: controller::JOB,
+        alias: Some("job"),
+        component: Component::Account(accounts::JOB),
+        run: job::run,
+    },
+    ControllerEntry {
+        name: controller::CRON_JOB,
+        alias: Some("cronjob"),
+        component: Component::Account(accounts::CRON_JOB),
+        run: cron_job::run,
+    },
+    ControllerEntry {
+        name: controller::TTL_AFTER_FINISHED,
+        alias: Some("ttl-after-finished"),
+        component: Component::Account(accounts::TTL_AFTER_FINISHED),
+        run: ttl_after_finished::run,
     },
     ControllerEntry {
         name: controller::SCHEDULER,

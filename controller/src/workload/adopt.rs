@@ -17,7 +17,7 @@ use super::error::WorkloadError;
 use super::owned::{Namespaced, controller_of, controller_reference, fits};
 use orlop_client::client::{is_not_found, status_of};
 use orlop_client::informer::{key_of, split_key};
-use orlop_client::meta::is_terminating;
+use orlop_client::meta::{is_terminating, with_finalizer, without_finalizer};
 
 /// The relation of an object to a workload.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -56,6 +56,28 @@ pub async fn claim<O: Namespaced, K: Namespaced>(
     candidates: Vec<Arc<K>>,
     belongs: impl Fn(&K) -> bool,
 ) -> Result<Vec<Arc<K>>, WorkloadError> {
+    claim_all(client, owner, selector, candidates, belongs, None).await
+}
+
+/// As [`claim`]. The objects get this finalizer when they are adopted, and lose it when they are released.
+pub async fn claim_with_finalizer<O: Namespaced, K: Namespaced>(
+    client: &Client,
+    owner: &O,
+    selector: &Selector,
+    candidates: Vec<Arc<K>>,
+    finalizer: &str,
+) -> Result<Vec<Arc<K>>, WorkloadError> {
+    claim_all(client, owner, selector, candidates, |_| true, Some(finalizer)).await
+}
+
+async fn claim_all<O: Namespaced, K: Namespaced>(
+    client: &Client,
+    owner: &O,
+    selector: &Selector,
+    candidates: Vec<Arc<K>>,
+    belongs: impl Fn(&K) -> bool,
+    finalizer: Option<&str>,
+) -> Result<Vec<Arc<K>>, WorkloadError> {
     let uid = owner.meta().uid.as_deref().unwrap_or_default();
     let (mut mine, mut is_checked) = (Vec::new(), false);
     for object in candidates {
@@ -66,7 +88,8 @@ pub async fn claim<O: Namespaced, K: Namespaced>(
             Tie::Release => {
                 let references = object.meta().owner_references.iter().flatten();
                 let left = references.filter(|reference| reference.uid != uid).cloned().collect();
-                set_owners(client, object.as_ref(), left, "release").await?;
+                let finalizers = finalizer.map(|name| without_finalizer(object.as_ref(), name));
+                set_owners(client, object.as_ref(), left, finalizers, "release").await?;
             }
             Tie::Adopt => {
                 if !is_checked {
@@ -75,7 +98,9 @@ pub async fn claim<O: Namespaced, K: Namespaced>(
                 }
                 let mut references = object.meta().owner_references.clone().unwrap_or_default();
                 references.push(controller_reference(owner));
-                mine.extend(set_owners(client, object.as_ref(), references, "adopt").await?.map(Arc::new));
+                let finalizers = finalizer.map(|name| with_finalizer(object.as_ref(), name));
+                let adopted = set_owners(client, object.as_ref(), references, finalizers, "adopt").await?;
+                mine.extend(adopted.map(Arc::new));
             }
         }
     }
@@ -94,20 +119,24 @@ async fn check_live<O: Namespaced>(client: &Client, owner: &O) -> Result<(), Wor
     }
 }
 
-/// Writes owner references, conditional on the cached version. Returns `None` if the object is gone, or would
+/// Writes owner references, and the finalizers of `with` if there are any, conditional on the cached version. Returns `None` if the object is gone, or would
 /// be invalid with them.
 async fn set_owners<K: Namespaced>(
     client: &Client,
     object: &K,
     references: Vec<OwnerReference>,
+    with: Option<K>,
     what: &'static str,
 ) -> Result<Option<K>, WorkloadError> {
     let key = key_of(object);
     let (namespace, name) = split_key(&key);
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let meta = object.meta();
-    let patch = json!({"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version,
+    let mut patch = json!({"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version,
         "ownerReferences": references}});
+    if let Some(with) = with {
+        patch["metadata"]["finalizers"] = json!(with.meta().finalizers);
+    }
     match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(written) => Ok(Some(written)),
         Err(error) if is_not_found(&error) || status_of(&error).is_some_and(|status| status.code == 422) => {

@@ -3,16 +3,21 @@
 //!
 //! [`replicas`] serves ReplicationController and ReplicaSet, which share one implementation; [`deployment`]
 //! moves pods between ReplicaSets; [`stateful_set`] maintains pods with stable names and their own claims;
-//! [`daemon_set`] maintains one pod per node. Each consists of a pure decision over cached objects and a thin layer
-//! that performs it. The other modules are shared. Upstream: pkg/controller/{replicaset,deployment,statefulset,daemon}.
+//! [`daemon_set`] maintains one pod per node; [`job`] runs pods until enough of them succeed; [`cron_job`] creates
+//! Jobs at the times of a schedule; [`ttl_after_finished`] deletes finished Jobs. Each consists of a pure decision
+//! over cached objects and a thin layer that performs it. The other modules are shared.
+//!
+//! Upstream: pkg/controller/{replicaset,deployment,statefulset,daemon,job,cronjob,ttlafterfinished}.
 
 pub mod adopt;
 pub mod batch;
+pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
 pub mod error;
 pub mod expectations;
 pub mod hash;
+pub mod job;
 pub mod owned;
 pub mod ready;
 pub mod replica;
@@ -21,3 +26,4 @@ pub mod stateful_set;
 pub mod template;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod ttl_after_finished;

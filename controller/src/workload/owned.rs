@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::Resource;
@@ -104,6 +105,12 @@ impl Adopter for ReplicationController {
     fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
         let match_labels = self.spec.as_ref()?.selector.clone();
         Some(Cow::Owned(LabelSelector { match_labels, match_expressions: None }))
+    }
+}
+
+impl Adopter for Job {
+    fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
+        self.spec.as_ref()?.selector.as_ref().map(Cow::Borrowed)
     }
 }
 

@@ -1,11 +1,11 @@
 //! The `CronJob` kind.
 
 use jiff::Timestamp;
+use orlop_apimachinery::cron::Schedule;
 use serde_json::{Value, json};
 
 use super::GROUP;
 use super::job_spec::{default_templates, spec_warnings, validate_spec};
-use super::schedule::check_schedule;
 use super::time_zone::validate_time_zone;
 use crate::kind::{Column, Generation, Kind, Names, Policy, Scope, StatusSubresource};
 use crate::object::Object;
@@ -171,7 +171,7 @@ fn validate_schedule(spec: &Value, old: Option<&Value>, path: &Path, errors: &mu
     if !checks::required(errors, path, schedule) {
         return;
     }
-    if let Err(why) = check_schedule(schedule) {
+    if let Err(why) = Schedule::parse(schedule) {
         errors.invalid(path, schedule, &why);
     }
     let has_zone = |spec: &Value| text(spec, "schedule").contains("TZ");

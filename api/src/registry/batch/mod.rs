@@ -1,7 +1,7 @@
-//! `Job` and `CronJob`: stored and validated.
+//! `Job` and `CronJob`.
 //!
 //! [`job_spec`] has the rules for the spec, which the template of a CronJob shares; [`job_update`] and [`job_status`] those
-//! for changes. [`schedule`] reads the schedule of a CronJob.
+//! for changes.
 //!
 //! Upstream: pkg/apis/batch, pkg/registry/batch.
 
@@ -14,7 +14,6 @@ mod job_selector;
 mod job_spec;
 mod job_status;
 mod job_update;
-mod schedule;
 mod success_policy;
 mod time_zone;
 

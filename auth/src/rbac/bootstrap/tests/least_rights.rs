@@ -100,6 +100,8 @@ fn roles_have_exactly_these_rights() {
                 "apps/deployments: get",
                 "apps/replicasets: get",
                 "apps/statefulsets: get",
+                "batch/cronjobs: get",
+                "batch/jobs: get",
                 "certificates.k8s.io/certificatesigningrequests: get",
                 "rbac.authorization.k8s.io/clusterroles: get",
                 "snapshot.storage.k8s.io/volumesnapshotcontents: get",

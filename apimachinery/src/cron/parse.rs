@@ -1,12 +1,10 @@
-//! The schedule of a CronJob: five fields, or a descriptor such as `@hourly`.
-//!
-//! Upstream: github.com/robfig/cron/v3 (`ParseStandard`), whose errors are part of the API.
+//! Reads schedules. The errors are those of upstream's parser, because the API server returns them.
 
 use std::num::IntErrorKind;
+use std::time::Duration;
 
-use orlop_apimachinery::duration;
-
-use super::time_zone::is_known;
+use super::{Field, Fields, Schedule, Times, time_zone};
+use crate::duration;
 
 /// The values of a field.
 struct Bounds {
@@ -28,55 +26,80 @@ const FIELDS: [Bounds; 5] = [
     Bounds { min: 0, max: 6, names: &DAYS },
 ];
 
-const DESCRIPTORS: [&str; 7] =
-    ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
+/// The descriptors, and the fields that they stand for.
+const DESCRIPTORS: [(&str, &str); 7] = [
+    ("@yearly", "0 0 1 1 *"),
+    ("@annually", "0 0 1 1 *"),
+    ("@monthly", "0 0 1 * *"),
+    ("@weekly", "0 0 * * 0"),
+    ("@daily", "0 0 * * *"),
+    ("@midnight", "0 0 * * *"),
+    ("@hourly", "0 * * * *"),
+];
 const EVERY: &str = "@every ";
 
-/// Checks a schedule. It may begin with a time zone.
-///
-/// # Errors
-/// Why it is invalid.
-pub(super) fn check_schedule(text: &str) -> Result<(), String> {
-    let zoned = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ="));
-    let rest = match zoned {
-        None => text,
-        Some(zoned) => {
-            let (zone, rest) = zoned.split_once(' ').unwrap_or((zoned, ""));
-            if !matches!(zone, "" | "Local") && !is_known(zone) {
-                return Err(format!("provided bad location {zone}: unknown time zone {zone}"));
+impl Schedule {
+    /// Parses a schedule. It may begin with a time zone: `TZ=Europe/Berlin 0 9 * * *`.
+    ///
+    /// # Errors
+    /// The reason why it is invalid.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let zoned = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ="));
+        let (zone, rest) = match zoned {
+            None => (None, text),
+            Some(zoned) => {
+                let (name, rest) = zoned.split_once(' ').unwrap_or((zoned, ""));
+                let zone = time_zone(name)
+                    .ok_or_else(|| format!("provided bad location {name}: unknown time zone {name}"))?;
+                (Some(zone), rest.trim())
             }
-            rest.trim()
-        }
-    };
-    if rest.starts_with('@') {
-        return check_descriptor(rest);
+        };
+        let times = if rest.starts_with('@') { descriptor(rest)? } else { Times::Fields(fields(rest)?) };
+        Ok(Self { zone, times })
     }
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    if fields.len() != FIELDS.len() {
+}
+
+fn fields(text: &str) -> Result<Fields, String> {
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    let [minute, hour, day, month, weekday] = fields.as_slice() else {
         let (wanted, found) = (FIELDS.len(), fields.len());
         return Err(format!("expected exactly {wanted} fields, found {found}: [{}]", fields.join(" ")));
-    }
-    fields.iter().zip(&FIELDS).try_for_each(|(field, bounds)| {
-        let mut parts = field.split(',').filter(|part| !part.is_empty());
-        parts.try_for_each(|part| check_range(part, bounds))
+    };
+    let [minutes, hours, days, months, weekdays] = &FIELDS;
+    Ok(Fields {
+        minute: field(minute, minutes)?,
+        hour: field(hour, hours)?,
+        day: field(day, days)?,
+        month: field(month, months)?,
+        weekday: field(weekday, weekdays)?,
     })
 }
 
-fn check_descriptor(text: &str) -> Result<(), String> {
-    if DESCRIPTORS.contains(&text) {
-        return Ok(());
+fn descriptor(text: &str) -> Result<Times, String> {
+    if let Some((_, equivalent)) = DESCRIPTORS.iter().find(|(name, _)| *name == text) {
+        return fields(equivalent).map(Times::Fields);
     }
-    match text.strip_prefix(EVERY) {
-        Some(interval) => {
-            let parsed = duration::parse(interval).map(drop);
-            parsed.map_err(|why| format!("failed to parse duration {text}: {why}"))
-        }
-        None => Err(format!("unrecognized descriptor: {text}")),
+    let Some(interval) = text.strip_prefix(EVERY) else {
+        return Err(format!("unrecognized descriptor: {text}"));
+    };
+    let interval =
+        duration::parse(interval).map_err(|why| format!("failed to parse duration {text}: {why}"))?;
+    // Whole seconds, and at least one.
+    Ok(Times::Every(Duration::from_secs(interval.as_secs().max(1))))
+}
+
+fn field(text: &str, bounds: &Bounds) -> Result<Field, String> {
+    let mut field = Field { values: 0, is_any: false };
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let part = range(part, bounds)?;
+        field.values |= part.values;
+        field.is_any |= part.is_any;
     }
+    Ok(field)
 }
 
 /// A value, a range or `*`, with or without a step: `5`, `1-5/2`, `*/10`.
-fn check_range(text: &str, bounds: &Bounds) -> Result<(), String> {
+fn range(text: &str, bounds: &Bounds) -> Result<Field, String> {
     let parts: Vec<&str> = text.split('/').take(3).collect();
     let ends: Vec<&str> = parts[0].split('-').take(3).collect();
     let (start, mut end) = match ends.as_slice() {
@@ -113,7 +136,10 @@ fn check_range(text: &str, bounds: &Bounds) -> Result<(), String> {
     if step == 0 {
         return Err(format!("step of range should be a positive number: {text}"));
     }
-    Ok(())
+    // The values are at most 59.
+    let values = (start..=end).filter(|value| (value - start).is_multiple_of(step));
+    let values = values.fold(0, |all, value| all | 1_u64 << value);
+    Ok(Field { values, is_any: step == 1 && matches!(ends[0], "*" | "?") })
 }
 
 fn value(text: &str, bounds: &Bounds) -> Result<u64, String> {
@@ -166,7 +192,7 @@ mod tests {
             ("TZ=Mars 0 * * * *", Err("provided bad location Mars: unknown time zone Mars")),
             ("TZ=UTC", Err("expected exactly 5 fields, found 0: []")),
         ] {
-            assert_eq!(check_schedule(text), want.map_err(str::to_owned), "{text}");
+            assert_eq!(Schedule::parse(text).map(drop), want.map_err(str::to_owned), "{text}");
         }
     }
 }

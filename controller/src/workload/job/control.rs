@@ -1,0 +1,452 @@
+//! Runs the Job controller: queues Jobs on changes and performs the syncs.
+//!
+//! [`Expectations`](crate::workload::expectations::Expectations) track pods in flight, so that no pod is created twice. A status is
+//! written only over the version that the decision used.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, join, join_all};
+use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Client, ResourceExt};
+use orlop_apimachinery::clock::Clock;
+use orlop_client::api::Api;
+use orlop_client::client::{is_conflict, is_not_found};
+use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::names::{COMPONENT_JOB, FINALIZER_JOB_TRACKING, controller, reason};
+use orlop_client::queue::{RateLimit, WorkQueue};
+use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::worker;
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::assess::{JobInput, JobState, assess};
+use super::backoff::Backoff;
+use super::conclude::{Performed, conclude};
+use super::conditions::{COMPLETE, is_finished};
+use super::manage::{Action, action};
+use super::pod_facts::{is_tracked, relevant_part, uid};
+use super::pods::{BATCH, Wakeups};
+use super::spec::{is_external, is_known_mode};
+use super::template::{base_pod, indexed_pod};
+use super::track::{Tracking, count_untracked, finish, track};
+use crate::context::{Context, ControllerError};
+use crate::workload::adopt::{claim_with_finalizer, named};
+use crate::workload::batch::{at_once, slow_start};
+use crate::workload::error::WorkloadError;
+use crate::workload::owned::{
+    INDEX_CONTROLLER, candidate_parts, controller_of, index_by_controller, index_owners, owner_key,
+    selector_of,
+};
+use crate::workload::replicas::control::is_namespace_ending;
+
+/// Upstream: DefaultJobApiBackOff and MaxJobApiBackOff.
+const RATE_LIMIT: RateLimit =
+    RateLimit { first: Duration::from_secs(1), max: Duration::from_secs(60), bucket: None };
+
+/// Runs the Job controller.
+pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
+    Box::pin(async move {
+        let wakeups = Wakeups {
+            queue: WorkQueue::new(RATE_LIMIT),
+            orphans: WorkQueue::new(RATE_LIMIT),
+            expectations: Arc::default(),
+            removed: Arc::default(),
+        };
+        let this = Manager {
+            client: context.client.clone(),
+            jobs: context.informers.of(),
+            pods: context.informers.pods(),
+            wakeups: wakeups.clone(),
+            gone: Arc::default(),
+            backoffs: Mutex::default(),
+            written: Mutex::default(),
+            recorder: context.recorder(COMPONENT_JOB),
+            clock: context.clock,
+        };
+        index_owners(&this.jobs);
+        let _jobs = this.jobs.add_handler({
+            let (queue, gone) = (wakeups.queue.clone(), Arc::clone(&this.gone));
+            move |change: &Change<Job>| job_changed(change, &gone, &queue)
+        });
+        let _pods = this.pods.add_handler({
+            let jobs = this.jobs.clone();
+            move |change: &Change<Pod>| wakeups.pod_changed(change, &jobs)
+        });
+        if !context.ready(join(this.jobs.synced(), this.pods.synced())).await {
+            return Ok(());
+        }
+        let (shutdown, workers) = (&context.shutdown, context.options.concurrent_job_syncs);
+        let Wakeups { queue, orphans, .. } = &this.wakeups;
+        let (jobs, pods) =
+            (context.syncs::<Job, _>(controller::JOB), context.syncs::<Pod, _>(controller::JOB));
+        join(
+            worker::run_until(shutdown, queue, workers, jobs, |key| this.sync(key)),
+            worker::run_until(shutdown, orphans, 1, pods, |key| this.untrack_orphan(key)),
+        )
+        .await;
+        Ok(())
+    })
+}
+
+/// Queues a Job: immediately if its spec has changed, and after [`BATCH`] if only its status has.
+fn job_changed(change: &Change<Job>, gone: &Gone, queue: &WorkQueue<String>) {
+    let key = change.key().to_string();
+    if let Some(uid) = change.gone_uid() {
+        gone.lock().entry(key.clone()).or_default().push(uid.to_string());
+    }
+    let generation = |job: &Arc<Job>| job.metadata.generation;
+    let is_status =
+        change.new.as_ref().is_some_and(|new| change.old().map(generation) == Some(generation(new)));
+    if is_status && !change.replaced() { queue.add_after(key, BATCH) } else { queue.add(key) }
+}
+
+/// The UIDs of deleted Jobs whose pods still have to be handled, by key.
+type Gone = Mutex<HashMap<String, Vec<String>>>;
+
+struct Manager {
+    client: Client,
+    jobs: Informer<Job>,
+    pods: Informer<Pod>,
+    wakeups: Wakeups,
+    gone: Arc<Gone>,
+    backoffs: Mutex<HashMap<String, Backoff>>,
+    /// The UID of each Job and the version of its last written status.
+    written: Mutex<HashMap<String, (Option<String>, u64)>>,
+    recorder: Recorder,
+    clock: Clock,
+}
+
+impl Manager {
+    async fn sync(&self, key: String) -> Result<(), WorkloadError> {
+        let gone = self.gone.lock().remove(&key).unwrap_or_default();
+        for uid in gone {
+            self.forget(&key);
+            self.queue_orphans(&uid);
+        }
+        let Some(job) = self.jobs.get(&key) else {
+            self.forget(&key);
+            return Ok(());
+        };
+        if is_external(&job) {
+            return Ok(());
+        }
+        let job_uid = job.metadata.uid.as_deref().unwrap_or_default();
+        if is_finished(&job) {
+            self.backoffs.lock().remove(&key);
+            self.queue_orphans(job_uid);
+            return Ok(());
+        }
+        let Some(spec) = &job.spec else { return Ok(()) };
+        if !is_known_mode(spec) {
+            let message = "Skipped Job sync because completion mode is unknown";
+            self.recorder.event(job.as_ref(), EventType::Warning, reason::UNKNOWN_COMPLETION_MODE, message);
+            return Ok(());
+        }
+        let Some(label_selector) = &spec.selector else { return Ok(()) };
+        let Some(selector) = selector_of(label_selector) else { return Ok(()) };
+        if self.is_outdated(&key, &job) {
+            self.wakeups.queue.add_after(key, BATCH);
+            return Ok(());
+        }
+        index_by_controller(&self.pods);
+        // Check these before reading the pods: a change in between is then counted twice at worst, never missed.
+        let is_current = self.wakeups.expectations.are_met(&key);
+        let untracked = self.wakeups.removed.expected(&key);
+        let namespace = split_key(&key).0;
+        let found = candidate_parts(&self.pods, namespace, job_uid, label_selector, relevant_part);
+        let pods = claim_with_finalizer(&self.client, job.as_ref(), &selector, found, FINALIZER_JOB_TRACKING)
+            .await?;
+        let input = JobInput {
+            job: &job,
+            spec,
+            pods: &pods,
+            untracked: &untracked,
+            is_current,
+            backoff: self.backoffs.lock().get(&key).copied().unwrap_or_default(),
+            now: self.clock.now(),
+        };
+        let mut state = assess(&input);
+        let action = action(&input, &state);
+        let (performed, failure) = self.perform(&key, &input, &state, &action).await;
+        let (must_write, note) = conclude(&input, &mut state, &action, &performed);
+        if let Some((reason, message)) = note {
+            self.recorder.event(job.as_ref(), EventType::Normal, reason, message);
+        }
+        self.queue_later(&key, &state, &action);
+        let tracking = track(&input, &mut state, must_write);
+        self.save(&key, &job, state, tracking).await?;
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Queues the Job for the active deadline, the end of a backoff, and the end of lost expectations.
+    fn queue_later(&self, key: &str, state: &JobState, action: &Action) {
+        let backoff = match action {
+            Action::Wait(delay) => Some((*delay).max(BATCH)),
+            Action::Skip | Action::Nothing | Action::Stop(_) | Action::Delete(_) | Action::Create(_) => None,
+        };
+        let patience = self.wakeups.expectations.patience(key);
+        for delay in [state.deadline_in, backoff, patience].into_iter().flatten() {
+            self.wakeups.queue.add_after(key.to_owned(), delay);
+        }
+    }
+
+    /// Creates or deletes pods. If the process stops halfway, the next sync decides on the pods that then exist.
+    async fn perform(
+        &self,
+        key: &str,
+        input: &JobInput<'_>,
+        state: &JobState,
+        action: &Action,
+    ) -> (Performed, Option<WorkloadError>) {
+        match action {
+            Action::Skip | Action::Nothing | Action::Wait(_) => (Performed::default(), None),
+            Action::Create(indexes) => self.create(key, input, state, indexes).await,
+            Action::Stop(pods) => {
+                let results = join_all(pods.iter().map(|pod| self.delete_pod(input.job, pod))).await;
+                outcome(pods, results)
+            }
+            Action::Delete(pods) => {
+                let expectations = &self.wakeups.expectations;
+                expectations.deletions(key, pods.iter().map(|pod| key_of(pod.as_ref())));
+                let results = join_all(pods.iter().map(|pod| async {
+                    let result = match self.untrack(pod).await {
+                        Ok(true) => self.delete_pod(input.job, pod).await,
+                        Ok(false) => Ok(false),
+                        Err(failure) => Err(failure),
+                    };
+                    // The cache will not show the deletion.
+                    if !matches!(result, Ok(true)) {
+                        expectations.deleted(key, &key_of(pod.as_ref()));
+                    }
+                    result
+                }))
+                .await;
+                outcome(pods, results)
+            }
+        }
+    }
+
+    async fn create(
+        &self,
+        key: &str,
+        input: &JobInput<'_>,
+        state: &JobState,
+        indexes: &[Option<i64>],
+    ) -> (Performed, Option<WorkloadError>) {
+        let (namespace, name) = split_key(key);
+        let (job, spec): (&Job, &JobSpec) = (input.job, input.spec);
+        let base = base_pod(job, spec);
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let expectations = &self.wakeups.expectations;
+        expectations.creations(key, indexes.len());
+        let outcome = slow_start(indexes.len(), at_once(&spec.template), |nth| {
+            let pod = match indexes.get(nth).copied().flatten() {
+                Some(index) => {
+                    indexed_pod(&base, spec, name, index, state.to_replace.get(&index).map(Arc::as_ref))
+                }
+                None => base.clone(),
+            };
+            let api = &api;
+            async move {
+                let cause = match api.create(&PostParams::default(), &pod).await {
+                    Ok(made) => {
+                        let message = format!("Created pod: {}", made.name_any());
+                        self.recorder.event(job, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
+                        return Ok(());
+                    }
+                    Err(cause) => cause,
+                };
+                let is_reported = !is_namespace_ending(&cause);
+                let failure = WorkloadError::Api { what: "create a pod for", object: named(job), cause };
+                if is_reported {
+                    let message = format!("Error creating: {}", failure.message());
+                    self.recorder.event(job, EventType::Warning, reason::FAILED_CREATE, message);
+                }
+                Err(failure)
+            }
+        })
+        .await;
+        (outcome.done..indexes.len()).for_each(|_| expectations.created(key));
+        let performed = Performed { deleted: Vec::new(), created: outcome.done };
+        let failure = outcome.failure.filter(|failure| match failure {
+            // The whole namespace is being deleted; there is no failure to report.
+            WorkloadError::Api { cause, .. } => !is_namespace_ending(cause),
+            _ => true,
+        });
+        (performed, failure)
+    }
+
+    /// Deletes a pod. Returns false if it no longer exists.
+    async fn delete_pod(&self, job: &Job, pod: &Pod) -> Result<bool, WorkloadError> {
+        let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
+        let exactly = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
+        match api.delete(&name, &DeleteParams::default().preconditions(exactly)).await {
+            Ok(_) => {
+                let message = format!("Deleted pod: {name}");
+                self.recorder.event(job, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
+                Ok(true)
+            }
+            Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(false),
+            Err(cause) => {
+                let failure = WorkloadError::Api { what: "delete", object: named(pod), cause };
+                let message = format!("Error deleting: {}", failure.message());
+                self.recorder.event(job, EventType::Warning, reason::FAILED_DELETE, message);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Writes the list of finished pods, removes their finalizers, and writes the counters. If it stops after one of these steps,
+    /// the next sync continues with the list.
+    async fn save(
+        &self,
+        key: &str,
+        job: &Job,
+        mut state: JobState,
+        tracking: Tracking,
+    ) -> Result<(), WorkloadError> {
+        let Tracking { must_write, untrack, mut tracked, is_partial, end } = tracking;
+        let mut job = job.clone();
+        if must_write {
+            self.write_status(key, &mut job, &state.status).await?;
+            self.backoffs.lock().insert(key.to_owned(), state.backoff);
+        }
+        let failure = self.untrack_all(key, &untrack, &mut tracked).await.err();
+        let moved = count_untracked(&mut state.status, &tracked);
+        let ended = failure.is_none() && !is_partial && finish(&mut state.status, end.as_ref());
+        if moved || ended {
+            self.write_status(key, &mut job, &state.status).await?;
+        }
+        if let Some(end) = end.filter(|_| ended) {
+            self.report_end(&job, &state.status, &end);
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    async fn write_status(&self, key: &str, job: &mut Job, status: &JobStatus) -> Result<(), WorkloadError> {
+        let (namespace, name) = split_key(key);
+        let api: Api<Job> = Api::namespaced(self.client.clone(), namespace);
+        job.status = Some(status.clone());
+        let written = api.replace_status(name, &PostParams::default(), job).await;
+        let written = written.map_err(WorkloadError::api("write the status of", named(job)))?;
+        job.metadata = written.metadata;
+        let entry = (job.metadata.uid.clone(), version(job));
+        self.written.lock().insert(key.to_owned(), entry);
+        Ok(())
+    }
+
+    /// Whether the cache does not show the last written status yet. The pods may be newer: a pod without finalizer would then be
+    /// missing in the counters.
+    fn is_outdated(&self, key: &str, job: &Job) -> bool {
+        let written = self.written.lock();
+        written.get(key).is_some_and(|(uid, newest)| *uid == job.metadata.uid && version(job) < *newest)
+    }
+
+    /// Removes finalizers, and the pods without finalizer from `tracked`.
+    async fn untrack_all(
+        &self,
+        key: &str,
+        pods: &[Arc<Pod>],
+        tracked: &mut HashSet<String>,
+    ) -> Result<(), WorkloadError> {
+        let removed = &self.wakeups.removed;
+        removed.expect(key, pods.iter().map(|pod| uid(pod).to_owned()));
+        let results = join_all(pods.iter().map(|pod| self.untrack(pod))).await;
+        let mut failure = None;
+        for (pod, result) in pods.iter().zip(results) {
+            if !matches!(result, Ok(true)) {
+                removed.observed(key, uid(pod));
+            }
+            match result {
+                Ok(_) => drop(tracked.remove(uid(pod))),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Removes the finalizer of a pod. Returns false if the pod no longer exists.
+    async fn untrack(&self, pod: &Pod) -> Result<bool, WorkloadError> {
+        if !is_tracked(pod) {
+            return Ok(true);
+        }
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
+        let patch = json!({"metadata": {"uid": pod.metadata.uid,
+            "$deleteFromPrimitiveList/finalizers": [FINALIZER_JOB_TRACKING]}});
+        match api.patch(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(&patch)).await {
+            Ok(_) => Ok(true),
+            Err(error) if is_not_found(&error) => Ok(false),
+            Err(cause) => {
+                Err(WorkloadError::Api { what: "remove the finalizer of", object: named(pod), cause })
+            }
+        }
+    }
+
+    /// Removes the finalizer of a pod that no Job counts.
+    async fn untrack_orphan(&self, key: String) -> Result<(), WorkloadError> {
+        let Some(pod) = self.pods.get(&key) else { return Ok(()) };
+        if let Some(owner) = controller_of(&pod.metadata) {
+            if owner.kind != "Job" || owner.api_version != "batch/v1" {
+                return Ok(());
+            }
+            let job = owner_key(&self.jobs, &pod.metadata).and_then(|key| self.jobs.get(&key));
+            if job.is_some_and(|job| is_external(&job) || !is_finished(&job)) {
+                return Ok(());
+            }
+        }
+        self.untrack(&pod).await.map(drop)
+    }
+
+    /// Queues the pods of a finished or deleted Job that still have the finalizer.
+    fn queue_orphans(&self, uid: &str) {
+        index_by_controller(&self.pods);
+        self.pods.each_by_index(INDEX_CONTROLLER, uid).for_each(|pod| self.wakeups.queue_orphan(&pod));
+    }
+
+    fn report_end(&self, job: &Job, status: &JobStatus, end: &JobCondition) {
+        let event =
+            |type_: EventType, reason: &str, message: &str| self.recorder.event(job, type_, reason, message);
+        if end.type_ != COMPLETE {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            return event(EventType::Warning, &text(&end.reason), &text(&end.message));
+        }
+        let completions = job.spec.as_ref().and_then(|spec| spec.completions);
+        if completions.is_some_and(|completions| status.succeeded.unwrap_or(0) > completions) {
+            let message = "Too many succeeded pods running after completion count reached";
+            event(EventType::Warning, reason::TOO_MANY_SUCCEEDED_PODS, message);
+        }
+        event(EventType::Normal, reason::COMPLETED, "Job completed");
+    }
+
+    fn forget(&self, key: &str) {
+        self.wakeups.expectations.forget(key);
+        self.wakeups.removed.forget(key);
+        self.backoffs.lock().remove(key);
+        self.written.lock().remove(key);
+    }
+}
+
+/// The pods that no longer exist or are being deleted, and the first failure.
+fn outcome(
+    pods: &[Arc<Pod>],
+    results: Vec<Result<bool, WorkloadError>>,
+) -> (Performed, Option<WorkloadError>) {
+    let (mut performed, mut failure) = (Performed::default(), None);
+    for (pod, result) in pods.iter().zip(results) {
+        match result {
+            Ok(_) => performed.deleted.push(Arc::clone(pod)),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    (performed, failure)
+}
+
+/// The version of a Job as a number; 0 if it is none.
+fn version(job: &Job) -> u64 {
+    job.metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
