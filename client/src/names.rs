@@ -115,6 +115,10 @@ pub const FINALIZER_SNAPSHOT_CLAIM: &str = "snapshot.storage.kubernetes.io/pvc-a
 pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 /// Any object: dependents lose their reference before it is removed.
 pub const FINALIZER_ORPHAN: &str = "orphan";
+/// ServiceCIDR: present while its addresses may be in use.
+pub const FINALIZER_SERVICE_CIDR: &str = "networking.k8s.io/service-cidr-finalizer";
+/// ResourceClaim: present while devices are allocated for it.
+pub const FINALIZER_DELETE_PROTECTION: &str = "resource.kubernetes.io/delete-protection";
 /// Entry of a namespace's `spec.finalizers`.
 pub const NAMESPACE_FINALIZER: &str = "kubernetes";
 
@@ -134,6 +138,12 @@ pub const COMPONENT_REPLICA_SET: &str = "replicaset-controller";
 pub const COMPONENT_DEPLOYMENT: &str = "deployment-controller";
 /// Event component of the controller of StatefulSets.
 pub const COMPONENT_STATEFUL_SET: &str = "statefulset-controller";
+/// Event component of the disruption controller.
+pub const COMPONENT_DISRUPTION: &str = "controllermanager";
+/// Event component of the controller of ServiceCIDRs.
+pub const COMPONENT_SERVICE_CIDR: &str = "service-cidr-controller";
+/// Event component of the controller of ResourceClaims.
+pub const COMPONENT_RESOURCE_CLAIM: &str = "resource_claim";
 /// Event component of the controller that binds snapshots.
 pub const COMPONENT_SNAPSHOT: &str = "snapshot-controller";
 
@@ -301,6 +311,20 @@ pub mod reason {
     pub const TAINT_MANAGER_EVICTION: &str = "TaintManagerEviction";
     /// A Deployment could not create a ReplicaSet.
     pub const REPLICA_SET_CREATE_ERROR: &str = "ReplicaSetCreateError";
+    /// A budget selects no pods, or its pods are unknown.
+    pub const NO_PODS: &str = "NoPods";
+    /// A budget selects pods without a controller.
+    pub const UNMANAGED_PODS: &str = "UnmanagedPods";
+    /// The number of pods that a budget expects is unknown.
+    pub const CALCULATE_EXPECTED_POD_COUNT_FAILED: &str = "CalculateExpectedPodCountFailed";
+    /// Several budgets select a pod.
+    pub const MULTIPLE_POD_DISRUPTION_BUDGETS: &str = "MultiplePodDisruptionBudgets";
+    /// A pod was evicted but not deleted.
+    pub const NOT_DELETED: &str = "NotDeleted";
+    /// The status of a ServiceCIDR could not be written.
+    pub const SERVICE_CIDR_ERROR: &str = "KubernetesServiceCIDRError";
+    /// The ResourceClaim of a pod could not be created.
+    pub const FAILED_RESOURCE_CLAIM_CREATION: &str = "FailedResourceClaimCreation";
 }
 
 /// Names of controllers as accepted by `--controllers`.
@@ -369,6 +393,18 @@ pub mod controller {
     pub const SNAPSHOT: &str = "snapshot-controller";
     /// Requests snapshots from drivers.
     pub const CSI_SNAPSHOTTER: &str = "csi-snapshotter-controller";
+    /// Calculates the status of PodDisruptionBudgets.
+    pub const DISRUPTION: &str = "disruption-controller";
+    /// Writes the tokens of service accounts into Secrets that request them.
+    pub const SERVICE_ACCOUNT_TOKEN: &str = "serviceaccount-token-controller";
+    /// Deletes unused tokens of service accounts.
+    pub const LEGACY_TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
+    /// Protects ServiceCIDRs from deletion, and calculates their status.
+    pub const SERVICE_CIDR: &str = "service-cidr-controller";
+    /// Creates the ResourceClaims of pods, and releases unused ones.
+    pub const RESOURCE_CLAIM: &str = "resourceclaim-controller";
+    /// Checks the types of ValidatingAdmissionPolicies.
+    pub const POLICY_STATUS: &str = "validatingadmissionpolicy-status-controller";
 }
 
 /// Types and reasons of conditions.
@@ -379,6 +415,20 @@ pub mod condition {
     pub const DELETION_BY_POD_GC: &str = "DeletionByPodGC";
     /// Reason of [`DISRUPTION_TARGET`] when a taint of its node evicts the pod.
     pub const DELETION_BY_TAINT_MANAGER: &str = "DeletionByTaintManager";
+    /// Reason of [`DISRUPTION_TARGET`] when the node ends the pod.
+    pub const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";
+    /// PodDisruptionBudget: a pod can be evicted now.
+    pub const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+    /// Reason of [`DISRUPTION_ALLOWED`]: more pods are healthy than the budget needs.
+    pub const SUFFICIENT_PODS: &str = "SufficientPods";
+    /// Reason of [`DISRUPTION_ALLOWED`]: no more pods are healthy than the budget needs.
+    pub const INSUFFICIENT_PODS: &str = "InsufficientPods";
+    /// Reason of [`DISRUPTION_ALLOWED`]: the status could not be calculated.
+    pub const SYNC_FAILED: &str = "SyncFailed";
+    /// ServiceCIDR: addresses can be allocated from it.
+    pub const READY: &str = "Ready";
+    /// Reason of [`READY`]: the range is being deleted.
+    pub const TERMINATING: &str = "Terminating";
     /// Pod: assigned to a node.
     pub const POD_SCHEDULED: &str = "PodScheduled";
     /// Reason of [`POD_SCHEDULED`]: no node is suitable.

@@ -11,6 +11,7 @@ pub mod certificates;
 pub mod claim_reference;
 pub mod context;
 pub mod csi;
+pub mod disruption;
 pub mod ephemeral;
 pub mod expand;
 pub mod gc;

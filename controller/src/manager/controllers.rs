@@ -8,7 +8,7 @@ use crate::csi::{attacher, modifier, provisioner, resizer, snapshotter};
 use crate::gc;
 use crate::workload::{deployment, replicas, stateful_set};
 use crate::{
-    attach, bootstrap, certificates, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv,
+    attach, bootstrap, certificates, disruption, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv,
     quota, role_aggregation, scheduler,
 };
 
@@ -187,6 +187,12 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         alias: Some("bootstrapsigner"),
         component: Component::Account(accounts::BOOTSTRAP_SIGNER),
         run: bootstrap::signer::run,
+    },
+    ControllerEntry {
+        name: controller::DISRUPTION,
+        alias: Some("disruption"),
+        component: Component::Account(accounts::DISRUPTION),
+        run: disruption::run,
     },
     ControllerEntry {
         name: controller::CSI_ATTACHER,

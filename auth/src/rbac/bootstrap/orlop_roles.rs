@@ -100,6 +100,7 @@ const CLUSTER: &[OwnRole] = &[
                     "resourcequotas",
                 ],
             ),
+            rule(GET, POLICY, &["poddisruptionbudgets"]),
             rule(GET, RBAC, &["clusterroles"]),
             rule(GET, SNAPSHOT, &["volumesnapshotcontents", "volumesnapshots"]),
             rule(GET, STORAGE, &["volumeattachments", "volumeattributesclasses"]),
