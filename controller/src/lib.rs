@@ -5,6 +5,7 @@
 //! file: informers add keys to a queue, workers sync one key at a time, pure functions decide, and thin functions
 //! apply the effects.
 
+pub mod account_tokens;
 pub mod attach;
 pub mod bootstrap;
 pub mod certificates;
@@ -24,6 +25,7 @@ pub mod pv;
 pub mod quota;
 pub mod role_aggregation;
 pub mod scheduler;
+pub mod service_cidr;
 pub mod snapshot;
 #[cfg(test)]
 mod testing;

@@ -87,6 +87,7 @@ pub fn controllers(args: &LoopArgs, root_ca: Option<String>) -> Options {
         root_ca,
         signing_authority: signing_authority(args),
         cluster_signing_duration: args.cluster_signing_duration,
+        legacy_token_clean_up_period: args.legacy_service_account_token_clean_up_period,
         resource_quota_sync_period: args.resource_quota_sync_period,
         concurrent_resource_quota_syncs: args.concurrent_resource_quota_syncs,
         concurrent_namespace_syncs: args.concurrent_namespace_syncs,

@@ -8,8 +8,8 @@ use crate::csi::{attacher, modifier, provisioner, resizer, snapshotter};
 use crate::gc;
 use crate::workload::{deployment, replicas, stateful_set};
 use crate::{
-    attach, bootstrap, certificates, disruption, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv,
-    quota, role_aggregation, scheduler,
+    account_tokens, attach, bootstrap, certificates, disruption, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv,
+    quota, role_aggregation, scheduler, service_cidr,
 };
 
 /// A controller that can be started.
@@ -193,6 +193,25 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         alias: Some("disruption"),
         component: Component::Account(accounts::DISRUPTION),
         run: disruption::run,
+    },
+    ControllerEntry {
+        name: controller::SERVICE_ACCOUNT_TOKEN,
+        alias: Some("serviceaccount-token"),
+        // As upstream: its role does not permit a service account of its own.
+        component: Component::ControllerManager,
+        run: account_tokens::secrets::run,
+    },
+    ControllerEntry {
+        name: controller::LEGACY_TOKEN_CLEANER,
+        alias: Some("legacy-service-account-token-cleaner"),
+        component: Component::Account(accounts::LEGACY_TOKEN_CLEANER),
+        run: account_tokens::cleaner::run,
+    },
+    ControllerEntry {
+        name: controller::SERVICE_CIDR,
+        alias: None,
+        component: Component::Account(accounts::SERVICE_CIDR),
+        run: service_cidr::run,
     },
     ControllerEntry {
         name: controller::CSI_ATTACHER,

@@ -9,8 +9,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    APPS, CERTIFICATES, COORDINATION, CORE, CREATE, EVENTS, GET, KUBE_SYSTEM, RBAC, Rule, STORAGE, Subject,
-    metadata, role_ref, rule, rules, subjects,
+    APPS, CERTIFICATES, COORDINATION, CORE, CREATE, EVENTS, GET, KUBE_SYSTEM, NETWORKING, POLICY, RBAC, Rule,
+    STORAGE, Subject, metadata, role_ref, rule, rules, subjects,
 };
 
 /// The prefix of the roles and bindings.
@@ -100,6 +100,7 @@ const CLUSTER: &[OwnRole] = &[
                     "resourcequotas",
                 ],
             ),
+            rule(GET, NETWORKING, &["servicecidrs"]),
             rule(GET, POLICY, &["poddisruptionbudgets"]),
             rule(GET, RBAC, &["clusterroles"]),
             rule(GET, SNAPSHOT, &["volumesnapshotcontents", "volumesnapshots"]),
