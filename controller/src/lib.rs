@@ -23,6 +23,7 @@ pub mod options;
 pub mod protection;
 pub mod pv;
 pub mod quota;
+pub mod resource_claim;
 pub mod role_aggregation;
 pub mod scheduler;
 pub mod service_cidr;

@@ -141,7 +141,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         if !context.ready(this.secrets.synced()).await {
             return Ok(());
         }
-        let syncs = context.syncs::<Secret, _>(controller::SERVICE_ACCOUNT_TOKEN);
+        // The reporter of failing objects has no right to read Secrets.
+        let syncs = context.other_syncs(controller::SERVICE_ACCOUNT_TOKEN);
         let deletions = context.other_syncs(controller::SERVICE_ACCOUNT_TOKEN);
         join(
             worker::run_until(&context.shutdown, &this.queue, WORKERS, syncs, |key| this.sync(key)),

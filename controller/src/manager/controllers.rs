@@ -9,7 +9,7 @@ use crate::gc;
 use crate::workload::{deployment, replicas, stateful_set};
 use crate::{
     account_tokens, attach, bootstrap, certificates, disruption, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv,
-    quota, role_aggregation, scheduler, service_cidr,
+    quota, resource_claim, role_aggregation, scheduler, service_cidr,
 };
 
 /// A controller that can be started.
@@ -212,6 +212,12 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         alias: None,
         component: Component::Account(accounts::SERVICE_CIDR),
         run: service_cidr::run,
+    },
+    ControllerEntry {
+        name: controller::RESOURCE_CLAIM,
+        alias: Some("resource-claim-controller"),
+        component: Component::Account(accounts::RESOURCE_CLAIM),
+        run: resource_claim::run,
     },
     ControllerEntry {
         name: controller::CSI_ATTACHER,
