@@ -20,6 +20,7 @@ pub mod manager;
 pub mod namespace_defaults;
 pub mod node_lifecycle;
 pub mod options;
+pub mod policy_status;
 pub mod protection;
 pub mod pv;
 pub mod quota;

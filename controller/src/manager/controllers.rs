@@ -8,8 +8,8 @@ use crate::csi::{attacher, modifier, provisioner, resizer, snapshotter};
 use crate::gc;
 use crate::workload::{deployment, replicas, stateful_set};
 use crate::{
-    account_tokens, attach, bootstrap, certificates, disruption, ephemeral, expand, namespace_defaults, node_lifecycle, protection, pv,
-    quota, resource_claim, role_aggregation, scheduler, service_cidr,
+    account_tokens, attach, bootstrap, certificates, disruption, ephemeral, expand, namespace_defaults,
+    node_lifecycle, policy_status, protection, pv, quota, resource_claim, role_aggregation, scheduler, service_cidr,
 };
 
 /// A controller that can be started.
@@ -218,6 +218,12 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         alias: Some("resource-claim-controller"),
         component: Component::Account(accounts::RESOURCE_CLAIM),
         run: resource_claim::run,
+    },
+    ControllerEntry {
+        name: controller::POLICY_STATUS,
+        alias: None,
+        component: Component::Account(accounts::POLICY_STATUS),
+        run: policy_status::run,
     },
     ControllerEntry {
         name: controller::CSI_ATTACHER,

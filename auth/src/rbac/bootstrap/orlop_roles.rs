@@ -85,6 +85,7 @@ const CLUSTER: &[OwnRole] = &[
         account: "orlop-failure-reporter",
         // The kinds of the controllers' queues, for the UIDs of failing objects.
         rules: &[
+            rule(GET, &["admissionregistration.k8s.io"], &["validatingadmissionpolicies"]),
             rule(GET, APPS, &["deployments", "replicasets", "statefulsets"]),
             rule(GET, CERTIFICATES, &["certificatesigningrequests"]),
             rule(
