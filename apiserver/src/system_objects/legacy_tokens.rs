@@ -25,6 +25,9 @@ const SINCE: &str = "since";
 /// # Errors
 /// A message for the log if it cannot be read or written.
 pub(super) async fn keep(server: &Inner) -> Result<(), String> {
+    if !server.config.tracks_legacy_tokens {
+        return Ok(());
+    }
     let Some(kind) = by_resource("", "v1", "configmaps") else { return Ok(()) };
     let key = dispatch::key(kind, NAMESPACE, NAME);
     let head = server.store.head();

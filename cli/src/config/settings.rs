@@ -29,6 +29,7 @@ pub fn apiserver(
         min_request_timeout: Duration::from_secs(args.min_request_timeout.into()),
         extra_field_selectors: args.extra_field_selectors.unwrap_or(with_controllers),
         lists_own_group: with_controllers,
+        tracks_legacy_tokens: true,
         services: Ranges {
             addresses: args.service_cluster_ip_range,
             node_ports: args.service_node_port_range.clone(),

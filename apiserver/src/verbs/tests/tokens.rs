@@ -407,9 +407,9 @@ async fn only_the_public_key_is_published() {
     let header: Value = serde_json::from_slice(&header).unwrap();
     assert_eq!((&header["kid"], &header["alg"]), (&keys["keys"][0]["kid"], &keys["keys"][0]["alg"]));
     // The private key is not accessible.
-    assert_eq!(rig.get("/api/v1/secrets").await.expect(200).json()["items"], json!([]));
-    let maps = rig.get("/api/v1/configmaps").await.expect(200);
-    assert_eq!(maps.names(), ["kube-apiserver-legacy-service-account-token-tracking"]);
+    for path in ["/api/v1/secrets", "/api/v1/configmaps"] {
+        assert_eq!(rig.get(path).await.expect(200).json()["items"], json!([]), "{path}");
+    }
 }
 
 #[tokio::test]
