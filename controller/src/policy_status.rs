@@ -53,7 +53,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         }
         let api = Api::all(context.client.clone());
         let syncs = context.syncs::<ValidatingAdmissionPolicy, _>(controller::POLICY_STATUS);
-        worker::run_until(&context.shutdown, &queue, WORKERS, syncs, |name| sync(&policies, &api, name)).await;
+        worker::run_until(&context.shutdown, &queue, WORKERS, syncs, |name| sync(&policies, &api, name))
+            .await;
         Ok(())
     })
 }

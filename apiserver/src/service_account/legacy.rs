@@ -95,7 +95,8 @@ impl Accounts {
         let (claims, key) = self.keys.verify_as::<LegacyClaims>(token, now)?;
         claims.check()?;
         let wanted = if wanted.is_empty() { &self.audiences } else { wanted };
-        let audiences: Vec<String> = wanted.iter().filter(|one| self.audiences.contains(one)).cloned().collect();
+        let audiences: Vec<String> =
+            wanted.iter().filter(|one| self.audiences.contains(one)).cloned().collect();
         if audiences.is_empty() {
             return Err(TokenError::Audience { given: self.audiences.clone(), wanted: wanted.to_vec() });
         }
@@ -186,7 +187,12 @@ mod tests {
         for (case, secret, account, want) in [
             ("1 valid", secret(no_label(), "x"), good(), Ok(())),
             ("2 no Secret", None, good(), Err("Token has been invalidated")),
-            ("3 deleted Secret", secret(json!({"deletionTimestamp": time}), "x"), good(), Err("Token has been invalidated")),
+            (
+                "3 deleted Secret",
+                secret(json!({"deletionTimestamp": time}), "x"),
+                good(),
+                Err("Token has been invalidated"),
+            ),
             ("4 another token", secret(no_label(), "y"), good(), Err("Token does not match server's copy")),
             ("5 empty Secret", secret(no_label(), ""), good(), Err("Token does not match server's copy")),
             ("6 no account", secret(no_label(), "x"), None, Err("serviceaccounts \"s\" not found")),
@@ -221,7 +227,9 @@ mod tests {
     #[test]
     fn auto_generated_secrets_are_listed_in_the_account() {
         let account = Object::from_value(json!({"secrets": [{"name": "a"}]}));
-        for (account, secret, want) in [(Some(&account), "a", true), (Some(&account), "b", false), (None, "a", false)] {
+        for (account, secret, want) in
+            [(Some(&account), "a", true), (Some(&account), "b", false), (None, "a", false)]
+        {
             assert_eq!(is_auto_generated(account, secret), want, "{secret}");
         }
     }

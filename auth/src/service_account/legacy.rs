@@ -99,9 +99,17 @@ mod tests {
         let none = String::new;
         for (case, claims, want) in [
             ("1 no subject", LegacyClaims { sub: none(), ..good.clone() }, "sub claim is missing"),
-            ("2 no namespace", LegacyClaims { namespace: none(), ..good.clone() }, "namespace claim is missing"),
+            (
+                "2 no namespace",
+                LegacyClaims { namespace: none(), ..good.clone() },
+                "namespace claim is missing",
+            ),
             ("3 no Secret", LegacyClaims { secret: none(), ..good.clone() }, "secretName claim is missing"),
-            ("4 no account", LegacyClaims { account: none(), ..good.clone() }, "serviceAccountName claim is missing"),
+            (
+                "4 no account",
+                LegacyClaims { account: none(), ..good.clone() },
+                "serviceAccountName claim is missing",
+            ),
             ("5 no UID", LegacyClaims { uid: none(), ..good.clone() }, "serviceAccountUID claim is missing"),
             (
                 "6 another subject",

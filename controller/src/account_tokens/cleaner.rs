@@ -121,7 +121,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 async fn round(context: &Context, pods: &Informer<Pod>) -> Result<(), CleanError> {
     let failed = |what: &'static str| move |cause: kube::Error| CleanError { what, cause };
     let tracking: Api<ConfigMap> = Api::namespaced(context.client.clone(), "kube-system");
-    let tracking = tracking.get_opt(TRACKING).await.map_err(failed("get the ConfigMap of the use of tokens"))?;
+    let tracking =
+        tracking.get_opt(TRACKING).await.map_err(failed("get the ConfigMap of the use of tokens"))?;
     let since = tracking.and_then(|tracking| tracking.data?.remove(SINCE)).unwrap_or_default();
     let period = context.options.legacy_token_clean_up_period;
     let Some(limits) = limits(&since, context.clock.now(), period) else { return Ok(()) };
@@ -131,7 +132,9 @@ async fn round(context: &Context, pods: &Informer<Pod>) -> Result<(), CleanError
     let secrets = all.list(&selected).await.map_err(failed("list the tokens of service accounts"))?;
     let mut mounted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for secret in secrets.items.iter().filter(|secret| is_unused(secret, &limits)) {
-        let (Some(namespace), Some(name)) = (&secret.metadata.namespace, &secret.metadata.name) else { continue };
+        let (Some(namespace), Some(name)) = (&secret.metadata.namespace, &secret.metadata.name) else {
+            continue;
+        };
         let Some(account) = account_name(secret) else { continue };
         let accounts: Api<ServiceAccount> = Api::namespaced(reader.clone(), namespace);
         let account = accounts.get_opt(account).await.map_err(failed("get the account of a token"))?;

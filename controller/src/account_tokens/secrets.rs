@@ -88,7 +88,8 @@ pub(super) struct Missing {
 
 /// The parts that a Secret lacks; `None` if it is complete.
 pub(super) fn missing(secret: &Secret, root_ca: Option<&str>) -> Option<Missing> {
-    let value = |key: &str| secret.data.as_ref().and_then(|data| data.get(key)).map(|value| value.0.as_slice());
+    let value =
+        |key: &str| secret.data.as_ref().and_then(|data| data.get(key)).map(|value| value.0.as_slice());
     let is_empty = |key: &str| value(key).is_none_or(<[u8]>::is_empty);
     let root_ca = root_ca.filter(|certificates| !certificates.is_empty());
     let missing = Missing {
@@ -126,7 +127,11 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             let (queue, deleted) = (this.queue.clone(), this.deleted.clone());
             move |change: &Change<Secret>| {
                 if change.gone_uid().is_some() {
-                    change.old().and_then(|old| DeletedSecret::of(old)).into_iter().for_each(|key| deleted.add(key));
+                    change
+                        .old()
+                        .and_then(|old| DeletedSecret::of(old))
+                        .into_iter()
+                        .for_each(|key| deleted.add(key));
                 }
                 if let Some(secret) = change.new.as_deref() {
                     queue.add(key_of(secret));
@@ -207,7 +212,12 @@ impl Tokens {
     }
 
     /// One write, conditional on the cached version. If it fails, the token is discarded.
-    async fn fill(&self, key: &str, secret: &Secret, account: &ServiceAccount) -> Result<(), AccountTokenError> {
+    async fn fill(
+        &self,
+        key: &str,
+        secret: &Secret,
+        account: &ServiceAccount,
+    ) -> Result<(), AccountTokenError> {
         let Some(missing) = missing(secret, self.root_ca.as_deref()) else { return Ok(()) };
         let (namespace, name) = split_key(key);
         let account_name = account.metadata.name.clone().unwrap_or_default();

@@ -80,11 +80,15 @@ fn unused_tokens_are_marked_and_deleted() {
     assert_eq!(limits("2026-11-16", now, period), None, "recorded for less than the period");
     assert_eq!(limits("tomorrow", now, period), None);
     let limits = limits("2026-11-15", now, period).unwrap();
-    assert_eq!((limits.used.to_string(), limits.today.to_string()), ("2026-11-16".into(), "2026-11-26".into()));
+    assert_eq!(
+        (limits.used.to_string(), limits.today.to_string()),
+        ("2026-11-16".into(), "2026-11-26".into())
+    );
     let (old, new) = ("2026-01-01T00:00:00Z", "2026-11-17T00:00:00Z");
     let token = |created: &str, labels: Value, deleted: Value| -> Secret {
         let metadata = json!({"name": "t", "creationTimestamp": created, "labels": labels, "deletionTimestamp": deleted});
-        serde_json::from_value(json!({"metadata": metadata, "type": "kubernetes.io/service-account-token"})).unwrap()
+        serde_json::from_value(json!({"metadata": metadata, "type": "kubernetes.io/service-account-token"}))
+            .unwrap()
     };
     let used = |date: &str| json!({"kubernetes.io/legacy-token-last-used": date});
     for (case, secret, want) in [
@@ -97,7 +101,8 @@ fn unused_tokens_are_marked_and_deleted() {
     ] {
         assert_eq!(is_unused(&secret, &limits), want, "{case}");
     }
-    let invalid = |date: &str| token(old, json!({"kubernetes.io/legacy-token-invalid-since": date}), Value::Null);
+    let invalid =
+        |date: &str| token(old, json!({"kubernetes.io/legacy-token-invalid-since": date}), Value::Null);
     for (case, secret, want) in [
         ("1 not marked", token(old, json!({}), Value::Null), Fate::Mark),
         ("2 malformed mark", invalid("x"), Fate::Mark),
@@ -142,13 +147,18 @@ async fn secret_gets_a_token_until_its_account_is_deleted() {
     api.seed(account("a"));
     api.seed(token_secret("t", "a"));
     api.seed(token_secret("lost", "none"));
-    api.seed(json!({"kind": "Secret", "type": "Opaque", "metadata": {"namespace": "default", "name": "other"}}));
+    api.seed(
+        json!({"kind": "Secret", "type": "Opaque", "metadata": {"namespace": "default", "name": "other"}}),
+    );
     let _running = api.start(&[secrets::run], options());
     api.settle().await;
     let secret = api.get_as::<Secret>("default/t").unwrap();
     let data = secret.data.unwrap();
     let text = |key: &str| String::from_utf8(data[key].0.clone()).unwrap();
-    assert_eq!((text("token"), text("namespace"), text("ca.crt")), ("default.t.a.uid-a".into(), "default".into(), "CA".into()));
+    assert_eq!(
+        (text("token"), text("namespace"), text("ca.crt")),
+        ("default.t.a.uid-a".into(), "default".into(), "CA".into())
+    );
     assert_eq!(secret.metadata.annotations.unwrap()["kubernetes.io/service-account.uid"], "uid-a");
     assert_eq!(api.get("secrets", "default/lost"), None, "its account does not exist");
     api.delete("serviceaccounts", "default/a");
@@ -209,5 +219,7 @@ async fn unused_auto_generated_token_is_deleted_after_two_periods() {
     assert_eq!(["auto", "mounted", "manual"].map(is_marked), [true, false, false]);
     tokio::time::sleep(5 * DAY).await;
     assert_eq!(api.get("secrets", "default/auto"), None);
-    assert!(api.get("secrets", "default/mounted").is_some() && api.get("secrets", "default/manual").is_some());
+    assert!(
+        api.get("secrets", "default/mounted").is_some() && api.get("secrets", "default/manual").is_some()
+    );
 }

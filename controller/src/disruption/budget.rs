@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
-use k8s_openapi::api::policy::v1::{
-    PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus,
-};
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, OwnerReference, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use orlop_client::meta::is_terminating;
@@ -136,7 +134,8 @@ pub fn status(
         0 => ("False", condition::INSUFFICIENT_PODS),
         _ => ("True", condition::SUFFICIENT_PODS),
     };
-    let has_condition = allowed_condition(&old).is_some_and(|old| old.status == value && old.reason == reason);
+    let has_condition =
+        allowed_condition(&old).is_some_and(|old| old.status == value && old.reason == reason);
     if has_condition && has_same_counts(&old, &new) {
         return None;
     }

@@ -228,7 +228,8 @@ impl Disruption {
         let namespace = split_key(key).0;
         for pod in &observed.overdue {
             // Upstream's message contains the namespace in place of the name, too.
-            let message = format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
+            let message =
+                format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't");
             self.recorder.event_for(pod.clone(), EventType::Warning, reason::NOT_DELETED, message);
         }
         self.write(key, budget, status(budget, targets, &observed, now)).await?;

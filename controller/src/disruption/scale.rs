@@ -66,14 +66,17 @@ impl Scales {
         let key = format!("{namespace}/{}", owner.name);
         let is_owner = |uid: Option<&String>| uid == Some(&owner.uid);
         // The server's default is 1.
-        let scaled = |replicas: Option<i32>| Scaled { uid: owner.uid.clone(), replicas: replicas.unwrap_or(1) };
+        let scaled =
+            |replicas: Option<i32>| Scaled { uid: owner.uid.clone(), replicas: replicas.unwrap_or(1) };
         match (group, owner.kind.as_str()) {
             ("", "ReplicationController") => {
-                let found = self.controllers.get(&key).filter(|found| is_owner(found.metadata.uid.as_ref()))?;
+                let found =
+                    self.controllers.get(&key).filter(|found| is_owner(found.metadata.uid.as_ref()))?;
                 Some(scaled(found.spec.as_ref().and_then(|spec| spec.replicas)))
             }
             ("apps", "StatefulSet") => {
-                let found = self.stateful_sets.get(&key).filter(|found| is_owner(found.metadata.uid.as_ref()))?;
+                let found =
+                    self.stateful_sets.get(&key).filter(|found| is_owner(found.metadata.uid.as_ref()))?;
                 Some(scaled(found.spec.as_ref().and_then(|spec| spec.replicas)))
             }
             ("apps" | "extensions", "ReplicaSet") => {
@@ -90,7 +93,8 @@ impl Scales {
     fn deployment(&self, owner: &OwnerReference, namespace: &str) -> Option<Scaled> {
         let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
         let found = self.deployments.get(&format!("{namespace}/{}", owner.name))?;
-        let is_owner = matches!(group, "apps" | "extensions") && found.metadata.uid.as_ref() == Some(&owner.uid);
+        let is_owner =
+            matches!(group, "apps" | "extensions") && found.metadata.uid.as_ref() == Some(&owner.uid);
         let replicas = found.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
         is_owner.then(|| Scaled { uid: owner.uid.clone(), replicas })
     }
@@ -152,14 +156,19 @@ fn plural_of(served: Option<&APIResourceList>, kind: &str) -> Option<String> {
 /// Whether a resource has a scale of a version that controllers can read.
 fn has_scale(served: Option<&APIResourceList>, plural: &str) -> bool {
     let name = format!("{plural}/scale");
-    served.into_iter().flat_map(|list| &list.resources).filter(|resource| resource.name == name).any(|resource| {
-        let version = (resource.group.as_deref().unwrap_or_default(), resource.version.as_deref().unwrap_or_default());
-        resource.kind == "Scale"
-            && matches!(
-                version,
-                ("autoscaling", "v1") | ("extensions" | "apps", "v1beta1") | ("apps", "v1beta2")
-            )
-    })
+    served.into_iter().flat_map(|list| &list.resources).filter(|resource| resource.name == name).any(
+        |resource| {
+            let version = (
+                resource.group.as_deref().unwrap_or_default(),
+                resource.version.as_deref().unwrap_or_default(),
+            );
+            resource.kind == "Scale"
+                && matches!(
+                    version,
+                    ("autoscaling", "v1") | ("extensions" | "apps", "v1beta1") | ("apps", "v1beta2")
+                )
+        },
+    )
 }
 
 /// The content of a Scale.

@@ -22,7 +22,10 @@ pub(super) fn index_by_label(pods: &Informer<Pod>) {
     pods.add_index(INDEX_LABEL, |pod| {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let labels = pod.metadata.labels.iter().flatten();
-        labels.map(|(key, value)| format!("{namespace}/{key}={value}")).chain([format!("{namespace}/")]).collect()
+        labels
+            .map(|(key, value)| format!("{namespace}/{key}={value}"))
+            .chain([format!("{namespace}/")])
+            .collect()
     });
 }
 
@@ -38,10 +41,7 @@ pub(super) fn selected(
         None => format!("{namespace}/"),
     };
     let found = pods.each_by_index(INDEX_LABEL, &value);
-    found
-        .filter(|pod| fits(selector, pod.metadata.labels.as_ref()))
-        .map(|pod| BudgetPod::of(&pod))
-        .collect()
+    found.filter(|pod| fits(selector, pod.metadata.labels.as_ref())).map(|pod| BudgetPod::of(&pod)).collect()
 }
 
 /// The budgets in a namespace that select a pod with these labels, by name. A budget without a selector, or with an

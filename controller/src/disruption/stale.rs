@@ -27,7 +27,9 @@ pub(super) fn stale_after(pod: &Pod, now: Timestamp) -> Option<Duration> {
     // A condition from the future needs at least the whole time.
     match Duration::try_from(now.duration_since(since)) {
         Ok(age) => Some(TIMEOUT.saturating_sub(age)),
-        Err(_) => Duration::try_from(since.duration_since(now)).ok().map(|ahead| TIMEOUT.saturating_add(ahead)),
+        Err(_) => {
+            Duration::try_from(since.duration_since(now)).ok().map(|ahead| TIMEOUT.saturating_add(ahead))
+        }
     }
 }
 

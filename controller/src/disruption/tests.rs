@@ -126,7 +126,8 @@ fn status_allows_the_surplus_of_healthy_pods() {
 
 #[test]
 fn failed_sync_allows_no_eviction() {
-    let budget = of_spec(json!({}), json!({"observedGeneration": 1, "disruptionsAllowed": 3, "currentHealthy": 4}));
+    let budget =
+        of_spec(json!({}), json!({"observedGeneration": 1, "disruptionsAllowed": 3, "currentHealthy": 4}));
     let why = "found no controllers for pod \"a\"";
     let failed = budget::failed_status(&budget, why, now()).unwrap();
     let want = json!({"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 4, "conditions": [
@@ -167,7 +168,11 @@ fn disruption_target_is_stale_after_two_minutes() {
         ("5 of the node", pod("Running", "True", "TerminationByKubelet", old, None), None),
         ("6 terminating", pod("Running", "True", by_api, old, Some(NOW)), None),
         ("7 finished", pod("Failed", "True", by_api, old, None), None),
-        ("8 from the future", pod("Running", "True", by_api, "2026-11-26T12:01:00Z", None), Some(seconds(180))),
+        (
+            "8 from the future",
+            pod("Running", "True", by_api, "2026-11-26T12:01:00Z", None),
+            Some(seconds(180)),
+        ),
     ] {
         assert_eq!(stale_after(&pod, now()), want, "{case}");
     }

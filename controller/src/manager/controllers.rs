@@ -9,7 +9,8 @@ use crate::gc;
 use crate::workload::{deployment, replicas, stateful_set};
 use crate::{
     account_tokens, attach, bootstrap, certificates, disruption, ephemeral, expand, namespace_defaults,
-    node_lifecycle, policy_status, protection, pv, quota, resource_claim, role_aggregation, scheduler, service_cidr,
+    node_lifecycle, policy_status, protection, pv, quota, resource_claim, role_aggregation, scheduler,
+    service_cidr,
 };
 
 /// A controller that can be started.

@@ -33,40 +33,39 @@ pub(super) fn consumer(reference: &ResourceClaimConsumerReference, pod: Option<&
     }
 }
 
-/// The next write on a claim.
-#[derive(Debug, PartialEq)]
-pub(super) enum Release {
-    /// Write the status: consumers were removed, or the last one, and with it the allocation.
-    Status(Box<ResourceClaim>),
-    /// Remove the finalizer: nothing is allocated.
-    Finalizer(Box<ResourceClaim>),
-    /// Nothing to release.
-    Nothing,
-}
-
-/// Decides. `needing` are the consumers that still need the claim. The allocation ends with the last consumer; a claim
-/// without consumers that is allocated stays so until it is deleted.
-pub(super) fn release(claim: &ResourceClaim, needing: Vec<ResourceClaimConsumerReference>) -> Release {
+/// The claim with the status to write, if it changes. `needing` are the consumers that still need the claim. The allocation
+/// ends with the last consumer; a claim without consumers that is allocated stays so until it is deleted.
+pub(super) fn released(
+    claim: &ResourceClaim,
+    needing: Vec<ResourceClaimConsumerReference>,
+) -> Option<ResourceClaim> {
     let status = claim.status.clone().unwrap_or_default();
     let before = status.reserved_for.as_ref().map_or(0, Vec::len);
     let is_protected = has_finalizer(claim, FINALIZER_DELETE_PROTECTION);
     let is_unused = needing.is_empty();
     let lost_consumers = needing.len() < before;
     let ends = is_protected && is_unused && (lost_consumers || is_terminating(claim));
-    if lost_consumers || ends && status.allocation.is_some() {
-        let mut changed = claim.clone();
-        let status = changed.status.get_or_insert_default();
-        status.reserved_for = Some(needing).filter(|needing| !needing.is_empty());
-        if ends {
-            status.allocation = None;
-        }
-        return Release::Status(Box::new(changed));
+    if !lost_consumers && !(ends && status.allocation.is_some()) {
+        return None;
     }
-    // Also after a status write whose next write failed.
-    if is_protected && is_unused && status.allocation.is_none() {
-        return Release::Finalizer(Box::new(without_finalizer(claim, FINALIZER_DELETE_PROTECTION)));
+    let mut changed = claim.clone();
+    let status = changed.status.get_or_insert_default();
+    status.reserved_for = Some(needing).filter(|needing| !needing.is_empty());
+    if ends {
+        status.allocation = None;
     }
-    Release::Nothing
+    Some(changed)
+}
+
+/// The claim without the finalizer, if it has the finalizer and nothing is allocated. The scheduler adds the finalizer before it
+/// allocates, so only a claim that was just released or is being deleted loses it.
+pub(super) fn unprotected(claim: &ResourceClaim, was_released: bool) -> Option<ResourceClaim> {
+    let is_allocated = claim.status.as_ref().is_some_and(|status| {
+        status.allocation.is_some() || status.reserved_for.as_ref().is_some_and(|all| !all.is_empty())
+    });
+    let can_lose = was_released || is_terminating(claim);
+    let is_protected = has_finalizer(claim, FINALIZER_DELETE_PROTECTION);
+    (is_protected && can_lose && !is_allocated).then(|| without_finalizer(claim, FINALIZER_DELETE_PROTECTION))
 }
 
 /// The name of the pod that a claim was created for, and its UID.

@@ -21,7 +21,7 @@ use orlop_client::worker;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::claim::{Consumer, Release, consumer, is_pod, is_superfluous, owning_pod, release};
+use super::claim::{Consumer, consumer, is_pod, is_superfluous, owning_pod, released, unprotected};
 use super::pod::{
     ClaimName, claim_name, claim_names, entries, is_done, is_for, is_for_entry, needs_claim, new_claim,
     reserved_for,
@@ -122,7 +122,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             return Ok(());
         }
         let syncs = context.other_syncs(controller::RESOURCE_CLAIM);
-        let sync = |key: Key| async {
+        let this: &Controller = &this;
+        let sync = |key: Key| async move {
             match key {
                 Key::Pod(key) => this.sync_pod(&key).await,
                 Key::Claim(key) => this.sync_claim(&key).await,
@@ -150,7 +151,10 @@ impl Controller {
     fn pod_changed(&self, change: &Change<Pod>) {
         let claim_keys = |pod: &Pod| {
             let namespace = split_key(change.key()).0;
-            claim_names(pod).into_iter().map(|name| Key::Claim(format!("{namespace}/{name}"))).collect::<Vec<_>>()
+            claim_names(pod)
+                .into_iter()
+                .map(|name| Key::Claim(format!("{namespace}/{name}")))
+                .collect::<Vec<_>>()
         };
         if change.gone_uid().is_some()
             && let Some(old) = change.old()
@@ -207,10 +211,16 @@ impl Controller {
     }
 
     /// The claim of an entry: one that an earlier sync has created, or a new one.
-    async fn claim_for(&self, namespace: &str, pod: &Pod, entry: &PodResourceClaim) -> Result<String, String> {
+    async fn claim_for(
+        &self,
+        namespace: &str,
+        pod: &Pod,
+        entry: &PodResourceClaim,
+    ) -> Result<String, String> {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let cached = self.claims.by_index(INDEX_POD, &uid);
-        let cached = cached.iter().find(|claim| is_for_entry(pod, entry, claim) && !is_terminating(claim.as_ref()));
+        let cached =
+            cached.iter().find(|claim| is_for_entry(pod, entry, claim) && !is_terminating(claim.as_ref()));
         if let Some(name) = cached.and_then(|claim| claim.metadata.name.clone()) {
             return Ok(name);
         }
@@ -270,7 +280,8 @@ impl Controller {
                 ClaimName::NotNeeded | ClaimName::Missing => continue,
             };
             let key = format!("{namespace}/{name}");
-            let Some(claim) = self.claims.get(&key).filter(|claim| !is_generated || is_for(pod, claim)) else {
+            let Some(claim) = self.claims.get(&key).filter(|claim| !is_generated || is_for(pod, claim))
+            else {
                 continue;
             };
             if let Some(reserved) = reserved_for(pod, &claim) {
@@ -302,7 +313,11 @@ impl Controller {
         let mut needing = Vec::new();
         for reference in cached.status.iter().flat_map(|status| status.reserved_for.iter().flatten()) {
             if !is_pod(reference) {
-                tracing::debug!(claim = key, resource = reference.resource, "the kind of a consumer is not supported");
+                tracing::debug!(
+                    claim = key,
+                    resource = reference.resource,
+                    "the kind of a consumer is not supported"
+                );
                 return Ok(());
             }
             let pod = self.pods.get(&format!("{namespace}/{}", reference.name));
@@ -311,7 +326,10 @@ impl Controller {
                 Consumer::Gone => false,
                 Consumer::Unknown => {
                     let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-                    let pod = api.get_opt(&reference.name).await.map_err(failed("get pods of ResourceClaim", key))?;
+                    let pod = api
+                        .get_opt(&reference.name)
+                        .await
+                        .map_err(failed("get pods of ResourceClaim", key))?;
                     pod.is_some_and(|pod| pod.metadata.uid.as_ref() == Some(&reference.uid))
                 }
             };
@@ -321,12 +339,14 @@ impl Controller {
         }
         let is_unused = needing.is_empty();
         let mut claim = ResourceClaim::clone(&cached);
-        if let Release::Status(changed) = release(&claim, needing.clone()) {
+        let changed = released(&claim, needing);
+        let was_released = changed.is_some();
+        if let Some(changed) = changed {
             let Some(written) = self.write_status(key, &changed).await? else { return Ok(()) };
             claim = written;
         }
         let api: Api<ResourceClaim> = Api::namespaced(self.client.clone(), namespace);
-        if let Release::Finalizer(changed) = release(&claim, needing) {
+        if let Some(changed) = unprotected(&claim, was_released) {
             match api.replace(name, &PostParams::default(), &changed).await {
                 Ok(_) => {}
                 Err(error) if is_not_found(&error) => return Ok(()),

@@ -1,9 +1,7 @@
 //! The claims that a pod needs. Pure functions.
 
 use k8s_openapi::api::core::v1::{Pod, PodResourceClaim};
-use k8s_openapi::api::resource::v1::{
-    ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate,
-};
+use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate};
 use kube::core::ObjectMeta;
 use orlop_client::meta::{annotation, is_terminating};
 use orlop_client::pods::{is_finished, node_name};
@@ -38,7 +36,9 @@ pub(super) fn claim_name<'p>(pod: &'p Pod, entry: &'p PodResourceClaim) -> Claim
     let statuses = pod.status.iter().flat_map(|status| status.resource_claim_statuses.iter().flatten());
     match statuses.into_iter().find(|status| status.name == entry.name) {
         None => ClaimName::Missing,
-        Some(status) => status.resource_claim_name.as_deref().map_or(ClaimName::NotNeeded, ClaimName::Generated),
+        Some(status) => {
+            status.resource_claim_name.as_deref().map_or(ClaimName::NotNeeded, ClaimName::Generated)
+        }
     }
 }
 
@@ -65,7 +65,9 @@ pub(super) fn is_done(pod: &Pod) -> bool {
 /// Whether the claim was created for this pod.
 pub(super) fn is_for(pod: &Pod, claim: &ResourceClaim) -> bool {
     let owner = controller_of(&claim.metadata).map(|owner| &owner.uid);
-    claim.metadata.namespace == pod.metadata.namespace && owner.is_some() && owner == pod.metadata.uid.as_ref()
+    claim.metadata.namespace == pod.metadata.namespace
+        && owner.is_some()
+        && owner == pod.metadata.uid.as_ref()
 }
 
 /// Whether a claim must be created for an entry, or an orphaned one be found. `find` returns a claim of the pod's
@@ -92,7 +94,11 @@ pub(super) fn is_for_entry(pod: &Pod, entry: &PodResourceClaim, claim: &Resource
 }
 
 /// The claim to create for an entry.
-pub(super) fn new_claim(pod: &Pod, entry: &PodResourceClaim, template: &ResourceClaimTemplate) -> ResourceClaim {
+pub(super) fn new_claim(
+    pod: &Pod,
+    entry: &PodResourceClaim,
+    template: &ResourceClaimTemplate,
+) -> ResourceClaim {
     let given = template.spec.metadata.clone().unwrap_or_default();
     let mut annotations = given.annotations.unwrap_or_default();
     annotations.insert(ANN_POD_CLAIM.to_owned(), entry.name.clone());

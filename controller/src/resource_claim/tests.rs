@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use serde_json::{Value, json};
 
-use super::claim::{Consumer, Release, consumer, is_superfluous, release};
+use super::claim::{Consumer, consumer, is_superfluous, released, unprotected};
 use super::pod::{entries, needs_claim, new_claim, reserved_for};
 use super::run;
 use crate::options::Options;
@@ -54,7 +54,8 @@ fn typed<K: serde::de::DeserializeOwned>(value: Value) -> K {
 
 #[test]
 fn pods_need_a_claim_for_each_template() {
-    let generated = json!({"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "p-gpu-1"}]}});
+    let generated =
+        json!({"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "p-gpu-1"}]}});
     let not_needed = json!({"status": {"resourceClaimStatuses": [{"name": "gpu"}]}});
     let named = json!({"spec": {"resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}]}});
     let own = || Some(Arc::new(typed::<ResourceClaim>(claim("p-gpu-1", json!({})))));
@@ -83,8 +84,11 @@ fn new_claims_have_the_content_of_the_template() {
         new_claim(&pod, &entries(&pod)[0], &template)
     };
     let short = made("p");
-    assert_eq!(json!(short.metadata), json!({"generateName": "p-gpu-", "namespace": "default", "labels": {"a": "b"},
-        "annotations": {"c": "d", "resource.kubernetes.io/pod-claim-name": "gpu"}, "ownerReferences": owner("p")}));
+    assert_eq!(
+        json!(short.metadata),
+        json!({"generateName": "p-gpu-", "namespace": "default", "labels": {"a": "b"},
+        "annotations": {"c": "d", "resource.kubernetes.io/pod-claim-name": "gpu"}, "ownerReferences": owner("p")})
+    );
     assert_eq!(short.spec, template.spec.spec);
     // 100 * 57 / 105 = 54, 3 * 57 / 105 = 1.
     assert_eq!(made(&"x".repeat(100)).metadata.generate_name.unwrap(), format!("{}-g", "x".repeat(54)));
@@ -131,10 +135,17 @@ fn consumers_end_with_their_pods() {
 
 #[test]
 fn claims_are_released_step_by_step() {
-    let claim = |finalizers: &[&str], deleted: Option<&str>, allocated: bool, pods: &[&str]| -> ResourceClaim {
+    let claim = |finalizers: &[&str],
+                 deleted: Option<&str>,
+                 allocated: bool,
+                 pods: &[&str]|
+     -> ResourceClaim {
         let allocation = if allocated { json!({}) } else { Value::Null };
         let metadata = json!({"finalizers": finalizers, "deletionTimestamp": deleted});
-        typed(claim("c", json!({"metadata": metadata, "status": {"allocation": allocation, "reservedFor": consumers(pods)}})))
+        typed(claim(
+            "c",
+            json!({"metadata": metadata, "status": {"allocation": allocation, "reservedFor": consumers(pods)}}),
+        ))
     };
     for (case, claim, needing, want) in [
         ("1 all need it", claim(&[FINALIZER], None, true, &["p", "q"]), vec!["p", "q"], "nothing"),
@@ -143,23 +154,27 @@ fn claims_are_released_step_by_step() {
         ("4 no finalizer", claim(&[], None, true, &["p"]), vec![], "allocated for 0"),
         ("5 allocated without consumers", claim(&[FINALIZER], None, true, &[]), vec![], "nothing"),
         ("6 the same, deleted", claim(&[FINALIZER], Some(NOW), true, &[]), vec![], "released"),
-        ("7 the finalizer remains", claim(&[FINALIZER], None, false, &[]), vec![], "finalizer"),
-        ("8 nothing to do", claim(&[], None, false, &[]), vec![], "nothing"),
+        ("7 nothing to do", claim(&[], None, false, &[]), vec![], "nothing"),
     ] {
         let needing = serde_json::from_value(consumers(&needing)).unwrap();
-        let found = match release(&claim, needing) {
-            Release::Nothing => "nothing".to_owned(),
-            Release::Finalizer(claim) => {
-                assert_eq!(claim.metadata.finalizers, None, "{case}");
-                "finalizer".to_owned()
-            }
-            Release::Status(claim) => {
-                let status = claim.status.unwrap();
-                let count = status.reserved_for.map_or(0, |consumers| consumers.len());
-                status.allocation.map_or("released".to_owned(), |_| format!("allocated for {count}"))
-            }
-        };
+        let found = released(&claim, needing).map_or("nothing".to_owned(), |claim| {
+            let status = claim.status.unwrap();
+            let count = status.reserved_for.map_or(0, |consumers| consumers.len());
+            status.allocation.map_or("released".to_owned(), |_| format!("allocated for {count}"))
+        });
         assert_eq!(found, want, "{case}");
+    }
+    for (case, claim, was_released, want) in [
+        ("1 just released", claim(&[FINALIZER], None, false, &[]), true, true),
+        ("2 about to be allocated", claim(&[FINALIZER], None, false, &[]), false, false),
+        ("3 deleted", claim(&[FINALIZER], Some(NOW), false, &[]), false, true),
+        ("4 allocated", claim(&[FINALIZER], Some(NOW), true, &[]), true, false),
+        ("5 reserved", claim(&[FINALIZER], Some(NOW), false, &["p"]), true, false),
+        ("6 no finalizer", claim(&[], Some(NOW), false, &[]), true, false),
+    ] {
+        let found = unprotected(&claim, was_released);
+        assert_eq!(found.is_some(), want, "{case}");
+        assert!(found.is_none_or(|claim| claim.metadata.finalizers.is_none()), "{case}");
     }
 }
 

@@ -121,7 +121,12 @@ impl Controller {
                 let written = self.write_condition(&name, condition).await;
                 if written.is_err() {
                     let message = "The ServiceCIDR Status can not be set to Ready=True";
-                    self.recorder.event(range.as_ref(), EventType::Warning, reason::SERVICE_CIDR_ERROR, message);
+                    self.recorder.event(
+                        range.as_ref(),
+                        EventType::Warning,
+                        reason::SERVICE_CIDR_ERROR,
+                        message,
+                    );
                 }
                 written
             }

@@ -210,9 +210,7 @@ mod tests {
             status["conditions"] = json!([condition]);
             status
         };
-        let failed = |reason: &str, message: &str| {
-            json!({"type": "DisruptionAllowed", "status": "False", "reason": reason, "message": message})
-        };
+        let failed = |reason: &str, message: &str| json!({"type": "DisruptionAllowed", "status": "False", "reason": reason, "message": message});
         for (case, ready, budgets, want) in [
             ("none", "True", vec![], EvictionDecision::NoBudget),
             ("of others", "True", vec![b(&of_others, status(0, 1, 1))], EvictionDecision::NoBudget),

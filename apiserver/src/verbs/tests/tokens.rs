@@ -322,8 +322,7 @@ async fn first_use_of_a_token_in_a_secret_is_recorded() {
     let claims = LegacyClaims::new("default", "t", "a", text(&account, "/metadata/uid"));
     let token = rig.server.sign_legacy_token(&claims).unwrap();
     let metadata = json!({"name": "t", "annotations": {"kubernetes.io/service-account.name": "a"}});
-    let secret =
-        json!({"type": "kubernetes.io/service-account-token", "metadata": metadata, "stringData": {"token": token}});
+    let secret = json!({"type": "kubernetes.io/service-account-token", "metadata": metadata, "stringData": {"token": token}});
     rig.post("/api/v1/namespaces/default/secrets", secret).await.expect(201);
     assert_eq!(ask(&rig, &token, SELF_REVIEW).await.0, 201);
     loop {

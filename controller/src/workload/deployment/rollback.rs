@@ -29,7 +29,9 @@ pub fn requested(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<Rollbac
     let wanted = if wanted == 0 { previous(sets) } else { wanted };
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
     let event = match sets.iter().find(|set| wanted != 0 && revision(set) == wanted) {
-        None if wanted == 0 => warning("DeploymentRollbackRevisionNotFound", "Unable to find last revision.".into()),
+        None if wanted == 0 => {
+            warning("DeploymentRollbackRevisionNotFound", "Unable to find last revision.".into())
+        }
         None => warning(
             "DeploymentRollbackRevisionNotFound",
             "Unable to find the revision to rollback to.".to_owned(),
@@ -105,9 +107,24 @@ mod tests {
         let found = "DeploymentRollback";
         let missing = "DeploymentRollbackRevisionNotFound";
         for (case, sets, to, want) in [
-            ("1 a revision", &sets[..], "1", Some(("v1", found, "Rolled back deployment \"d\" to revision 1"))),
-            ("2 the previous one", &sets, "0", Some(("v2", found, "Rolled back deployment \"d\" to revision 2"))),
-            ("3 an unknown one", &sets, "9", Some(("v3", missing, "Unable to find the revision to rollback to."))),
+            (
+                "1 a revision",
+                &sets[..],
+                "1",
+                Some(("v1", found, "Rolled back deployment \"d\" to revision 1")),
+            ),
+            (
+                "2 the previous one",
+                &sets,
+                "0",
+                Some(("v2", found, "Rolled back deployment \"d\" to revision 2")),
+            ),
+            (
+                "3 an unknown one",
+                &sets,
+                "9",
+                Some(("v3", missing, "Unable to find the revision to rollback to.")),
+            ),
             ("4 no previous one", &sets[2..], "0", Some(("v3", missing, "Unable to find last revision."))),
             (
                 "5 the current one",
@@ -121,10 +138,12 @@ mod tests {
             ),
             ("6 no number", &sets, "x", None),
         ] {
-            let annotations = json!({ANN_ROLLBACK_TO: to, "deployment.kubernetes.io/revision": "3", "note": "n"});
-            let deployment: Deployment = serde_json::from_value(json!({"metadata": {"name": "d", "annotations": annotations},
+            let annotations =
+                json!({ANN_ROLLBACK_TO: to, "deployment.kubernetes.io/revision": "3", "note": "n"});
+            let deployment: Deployment =
+                serde_json::from_value(json!({"metadata": {"name": "d", "annotations": annotations},
                 "spec": {"selector": {}, "template": template("v3", None)}}))
-            .unwrap();
+                .unwrap();
             let rollback = requested(&deployment, sets);
             let shown = rollback.as_ref().map(|rollback| {
                 let spec = rollback.deployment.spec.as_ref().unwrap();
