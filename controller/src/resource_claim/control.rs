@@ -1,6 +1,6 @@
 //! Runs the controller: queues pods and claims on changes, and performs the decisions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -93,6 +93,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             claims: context.informers.of(),
             templates: context.informers.of(),
             created: Mutex::default(),
+            released: Mutex::default(),
             queue: WorkQueue::new(context.options.rate_limit),
             recorder: context.recorder(COMPONENT_RESOURCE_CLAIM),
         };
@@ -111,6 +112,9 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let _claims = this.claims.add_handler({
             let this = Arc::clone(&this);
             move |change: &Change<ResourceClaim>| {
+                if let Some(uid) = change.gone_uid() {
+                    this.released.lock().remove(&uid.to_string());
+                }
                 if !change.is_gone() {
                     this.queue.add(Key::Claim(change.key().to_string()));
                 }
@@ -142,6 +146,8 @@ struct Controller {
     /// The claims that were created for the entries of pods, by the UID of the pod and the name of the entry, because the
     /// cache may not contain them yet.
     created: Mutex<BTreeMap<(String, String), String>>,
+    /// The UIDs of claims that were released and may still have the finalizer, because the write that removes it may fail.
+    released: Mutex<BTreeSet<String>>,
     queue: WorkQueue<Key>,
     recorder: Recorder,
 }
@@ -340,12 +346,16 @@ impl Controller {
         let is_unused = needing.is_empty();
         let mut claim = ResourceClaim::clone(&cached);
         let changed = released(&claim, needing);
-        let was_released = changed.is_some();
+        let uid = cached.metadata.uid.clone().unwrap_or_default();
         if let Some(changed) = changed {
+            if changed.status.as_ref().is_some_and(|status| status.allocation.is_none()) {
+                self.released.lock().insert(uid.clone());
+            }
             let Some(written) = self.write_status(key, &changed).await? else { return Ok(()) };
             claim = written;
         }
         let api: Api<ResourceClaim> = Api::namespaced(self.client.clone(), namespace);
+        let was_released = self.released.lock().contains(&uid);
         if let Some(changed) = unprotected(&claim, was_released) {
             match api.replace(name, &PostParams::default(), &changed).await {
                 Ok(_) => {}
@@ -353,6 +363,7 @@ impl Controller {
                 Err(error) => return Err(failed("release ResourceClaim", key)(error)),
             }
         }
+        self.released.lock().remove(&uid);
         let owner = controller_of(&cached.metadata).map(|owner| format!("{namespace}/{}", owner.name));
         let owner = owner.and_then(|key| self.pods.get(&key));
         if !is_unused || !is_superfluous(&cached, owner.as_deref()) {
