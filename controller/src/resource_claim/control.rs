@@ -56,7 +56,7 @@ impl fmt::Display for Key {
 
 /// A sync failed; it is tried again.
 #[derive(Debug, thiserror::Error)]
-pub enum ResourceClaimError {
+pub(super) enum ResourceClaimError {
     /// The claim of a pod could not be created.
     #[error("pod {pod}, PodResourceClaim {entry}: {why}")]
     Create {

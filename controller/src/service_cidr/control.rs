@@ -27,7 +27,7 @@ const WORKERS: usize = 5;
 /// A write failed; it is tried again.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what} ServiceCIDR {name}: {cause}")]
-pub struct ServiceCidrError {
+pub(super) struct ServiceCidrError {
     what: &'static str,
     name: String,
     cause: kube::Error,
