@@ -9,11 +9,15 @@ use orlop_apiserver::authentication::oidc::{OidcSettings, check_authorities};
 use orlop_apiserver::authentication::webhook::{MAX_ANSWER, ReviewPost, ReviewPostError, WebhookSettings};
 use orlop_apiserver::authentication::{AuthConfig, PageSignIn};
 use orlop_apiserver::service_account::ServiceAccountConfig;
+use orlop_auth::service_account::claims;
+use orlop_auth::service_account::key::SigningKey;
 use orlop_auth::service_account::key_file::{self, KeyFileError};
+use orlop_auth::service_account::legacy::LegacyClaims;
 use orlop_auth::token_file::{TokenFile, TokenFileError};
 use orlop_cli::config::{
     ListenConfig, LoopbackAccess, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
 };
+use orlop_controller::account_tokens::signer::{TokenSigner, TokenSubject};
 
 use crate::webhook::{PostFailure, WebhookClient, WebhookError};
 
@@ -77,12 +81,7 @@ pub(crate) fn service_accounts(
         })?);
     }
     let signing_key = match &options.signing_key_file {
-        Some(path) => {
-            let flag = "--service-account-signing-key-file";
-            let key = key_file::signing_key(&text(flag, path)?);
-            let key = key.map_err(|error| AuthenticationError::Key { flag, path: path.clone(), error })?;
-            Some(Arc::new(key))
-        }
+        Some(path) => Some(Arc::new(signing_key("--service-account-signing-key-file", path)?)),
         None => None,
     };
     Ok(ServiceAccountConfig {
@@ -93,6 +92,23 @@ pub(crate) fn service_accounts(
         max_expiration: options.max_expiration,
         extend_expiration: options.extend_expiration,
     })
+}
+
+fn signing_key(flag: &'static str, path: &Path) -> Result<SigningKey, AuthenticationError> {
+    let key = key_file::signing_key(&text(flag, path)?);
+    key.map_err(|error| AuthenticationError::Key { flag, path: path.to_owned(), error })
+}
+
+/// Signs tokens in Secrets with the key of `--service-account-private-key-file`, if there is one.
+pub(crate) fn token_signer(file: Option<&Path>) -> Result<Option<TokenSigner>, AuthenticationError> {
+    let Some(path) = file else { return Ok(None) };
+    let key = signing_key("--service-account-private-key-file", path)?;
+    Ok(Some(TokenSigner::new(move |subject| claims::sign(&key, &legacy_claims(subject)))))
+}
+
+/// The claims of a token in a Secret.
+pub(crate) fn legacy_claims(subject: &TokenSubject) -> LegacyClaims {
+    LegacyClaims::new(&subject.namespace, &subject.secret, &subject.account, &subject.uid)
 }
 
 fn oidc(options: &OidcOptions) -> Result<OidcSettings, AuthenticationError> {

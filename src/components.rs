@@ -51,8 +51,8 @@ mod tests {
         let names: BTreeSet<&str> = users.iter().map(|user| user.username.as_str()).collect();
         assert_eq!(
             names.len(),
-            CONTROLLERS.len() - 2,
-            "each has its own, but the controllers of nodes share one, and those of certificates"
+            CONTROLLERS.len() - 3,
+            "each has its own, but the controllers of nodes share one, and those of certificates; that of tokens has the manager's"
         );
     }
 

@@ -24,6 +24,7 @@ use orlop_client::component::{self, ClientBuilder, Component, SharedClient, acco
 use orlop_client::failing::Failing;
 use orlop_client::informers::Informers;
 use orlop_client::names::controller;
+use orlop_controller::account_tokens::signer::{TokenSigner, TokenSubject};
 use orlop_controller::certificates::authority::{SigningAuthority, SigningAuthorityError};
 use orlop_controller::manager::{self, ManagerError};
 use orlop_csi_hostpath as hostpath;
@@ -203,6 +204,13 @@ pub(crate) async fn serve(
             ..settings::apiserver(&config.api, connections, memory.clone(), loops.is_some())
         };
         let server = Server::start(store.clone(), settings).await?;
+        if let Some(loops) = loops {
+            let of_file = authentication::token_signer(loops.service_account_private_key_file.as_deref())?;
+            let own = server.clone();
+            let of_server =
+                move |subject: &TokenSubject| own.sign_legacy_token(&authentication::legacy_claims(subject));
+            rules.token_signer = of_file.or_else(|| Some(TokenSigner::new(of_server)));
+        }
         let router = server.router();
         let end_controllers = CancellationToken::new();
         let mut controllers = Task::none("the controllers");
@@ -347,7 +355,8 @@ async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) 
     };
     component_credentials::required(&endpoint, ComponentProcess::Controllers).await?;
     let root_ca = authority::of_client(loops.root_ca_file.as_deref(), &endpoint)?;
-    let rules = settings::controllers(loops, root_ca);
+    let mut rules = settings::controllers(loops, root_ca);
+    rules.token_signer = authentication::token_signer(loops.service_account_private_key_file.as_deref())?;
     signing::check(&rules)?;
     let clients: Arc<dyn ClientBuilder> = match loops.use_service_account_credentials {
         true => Arc::new(client::connect_as_accounts(endpoint, component::NAMESPACE).await?),

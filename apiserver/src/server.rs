@@ -38,6 +38,7 @@ pub use crate::state::Config;
 use crate::state::Inner;
 use crate::{background, cluster_info, routes, system_objects, unread_body};
 use orlop_auth::kubelet_token::KubeletTokens;
+use orlop_auth::service_account::legacy::LegacyClaims;
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -194,6 +195,11 @@ impl Server {
             .layer(compress)
             .service(router);
         Router::new().fallback_service(service)
+    }
+
+    /// Signs a token of a service account that is stored in a Secret; `None` if the system returns no random numbers.
+    pub fn sign_legacy_token(&self, claims: &LegacyClaims) -> Option<String> {
+        self.inner.accounts.issue_legacy(claims)
     }
 
     /// Puts the configured authentication in front of a router.

@@ -14,6 +14,6 @@ pub(crate) fn is_same_digest(one: &[u8; 32], other: &[u8; 32]) -> bool {
 }
 
 /// Whether two secrets are equal.
-pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
+pub fn is_same(one: &[u8], other: &[u8]) -> bool {
     is_same_digest(&digest(one), &digest(other))
 }

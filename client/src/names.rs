@@ -154,6 +154,10 @@ pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 pub const FINALIZER_ORPHAN: &str = "orphan";
 /// Pod of a Job: present until the Job's status counts the pod.
 pub const FINALIZER_JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+/// ServiceCIDR: present while its addresses may be in use.
+pub const FINALIZER_SERVICE_CIDR: &str = "networking.k8s.io/service-cidr-finalizer";
+/// ResourceClaim: present while devices are allocated for it.
+pub const FINALIZER_DELETE_PROTECTION: &str = "resource.kubernetes.io/delete-protection";
 /// Entry of a namespace's `spec.finalizers`.
 pub const NAMESPACE_FINALIZER: &str = "kubernetes";
 
@@ -185,6 +189,12 @@ pub const COMPONENT_DAEMON_SET: &str = "daemonset-controller";
 pub const COMPONENT_JOB: &str = "job-controller";
 /// Event component of the controller of CronJobs.
 pub const COMPONENT_CRON_JOB: &str = "cronjob-controller";
+/// Event component of the disruption controller.
+pub const COMPONENT_DISRUPTION: &str = "controllermanager";
+/// Event component of the controller of ServiceCIDRs.
+pub const COMPONENT_SERVICE_CIDR: &str = "service-cidr-controller";
+/// Event component of the controller of ResourceClaims.
+pub const COMPONENT_RESOURCE_CLAIM: &str = "resource_claim";
 /// Event component of the controller that binds snapshots.
 pub const COMPONENT_SNAPSHOT: &str = "snapshot-controller";
 
@@ -406,6 +416,20 @@ pub mod reason {
     pub const JOB_ALREADY_ACTIVE: &str = "JobAlreadyActive";
     /// A Job that a CronJob replaces could not be read.
     pub const FAILED_GET: &str = "FailedGet";
+    /// A budget selects no pods, or its pods are unknown.
+    pub const NO_PODS: &str = "NoPods";
+    /// A budget selects pods without a controller.
+    pub const UNMANAGED_PODS: &str = "UnmanagedPods";
+    /// The number of pods that a budget expects is unknown.
+    pub const CALCULATE_EXPECTED_POD_COUNT_FAILED: &str = "CalculateExpectedPodCountFailed";
+    /// Several budgets select a pod.
+    pub const MULTIPLE_POD_DISRUPTION_BUDGETS: &str = "MultiplePodDisruptionBudgets";
+    /// A pod was evicted but not deleted.
+    pub const NOT_DELETED: &str = "NotDeleted";
+    /// The status of a ServiceCIDR could not be written.
+    pub const SERVICE_CIDR_ERROR: &str = "KubernetesServiceCIDRError";
+    /// The ResourceClaim of a pod could not be created.
+    pub const FAILED_RESOURCE_CLAIM_CREATION: &str = "FailedResourceClaimCreation";
 }
 
 /// Names of controllers as accepted by `--controllers`.
@@ -490,6 +514,18 @@ pub mod controller {
     pub const SNAPSHOT: &str = "snapshot-controller";
     /// Requests snapshots from drivers.
     pub const CSI_SNAPSHOTTER: &str = "csi-snapshotter-controller";
+    /// Calculates the status of PodDisruptionBudgets.
+    pub const DISRUPTION: &str = "disruption-controller";
+    /// Writes the tokens of service accounts into Secrets that request them.
+    pub const SERVICE_ACCOUNT_TOKEN: &str = "serviceaccount-token-controller";
+    /// Deletes unused tokens of service accounts.
+    pub const LEGACY_TOKEN_CLEANER: &str = "legacy-serviceaccount-token-cleaner-controller";
+    /// Protects ServiceCIDRs from deletion, and calculates their status.
+    pub const SERVICE_CIDR: &str = "service-cidr-controller";
+    /// Creates the ResourceClaims of pods, and releases unused ones.
+    pub const RESOURCE_CLAIM: &str = "resourceclaim-controller";
+    /// Checks the types of ValidatingAdmissionPolicies.
+    pub const POLICY_STATUS: &str = "validatingadmissionpolicy-status-controller";
 }
 
 /// Types and reasons of conditions.
@@ -500,6 +536,20 @@ pub mod condition {
     pub const DELETION_BY_POD_GC: &str = "DeletionByPodGC";
     /// Reason of [`DISRUPTION_TARGET`] when a taint of its node evicts the pod.
     pub const DELETION_BY_TAINT_MANAGER: &str = "DeletionByTaintManager";
+    /// Reason of [`DISRUPTION_TARGET`] when the node ends the pod.
+    pub const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";
+    /// PodDisruptionBudget: a pod can be evicted now.
+    pub const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
+    /// Reason of [`DISRUPTION_ALLOWED`]: more pods are healthy than the budget needs.
+    pub const SUFFICIENT_PODS: &str = "SufficientPods";
+    /// Reason of [`DISRUPTION_ALLOWED`]: no more pods are healthy than the budget needs.
+    pub const INSUFFICIENT_PODS: &str = "InsufficientPods";
+    /// Reason of [`DISRUPTION_ALLOWED`]: the status could not be calculated.
+    pub const SYNC_FAILED: &str = "SyncFailed";
+    /// ServiceCIDR: addresses can be allocated from it.
+    pub const READY: &str = "Ready";
+    /// Reason of [`READY`]: the range is being deleted.
+    pub const TERMINATING: &str = "Terminating";
     /// Pod: assigned to a node.
     pub const POD_SCHEDULED: &str = "PodScheduled";
     /// Reason of [`POD_SCHEDULED`]: no node is suitable.

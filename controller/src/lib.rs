@@ -5,12 +5,14 @@
 //! file: informers add keys to a queue, workers sync one key at a time, pure functions decide, and thin functions
 //! apply the effects.
 
+pub mod account_tokens;
 pub mod attach;
 pub mod bootstrap;
 pub mod certificates;
 pub mod claim_reference;
 pub mod context;
 pub mod csi;
+pub mod disruption;
 pub mod endpoints;
 pub mod ephemeral;
 pub mod expand;
@@ -19,11 +21,14 @@ pub mod manager;
 pub mod namespace_defaults;
 pub mod node_lifecycle;
 pub mod options;
+pub mod policy_status;
 pub mod protection;
 pub mod pv;
 pub mod quota;
+pub mod resource_claim;
 pub mod role_aggregation;
 pub mod scheduler;
+pub mod service_cidr;
 pub mod snapshot;
 #[cfg(test)]
 mod testing;

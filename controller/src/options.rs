@@ -5,6 +5,7 @@ use orlop_volume::recycle::RecyclerOptions;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::account_tokens::signer::TokenSigner;
 use crate::certificates::authority::SigningAuthority;
 use orlop_client::queue::RateLimit;
 use orlop_csi::drivers::Endpoint;
@@ -84,6 +85,12 @@ pub struct Options {
     pub signing_authority: Option<SigningAuthority>,
     /// `--cluster-signing-duration`: the longest lifetime of a signed certificate.
     pub cluster_signing_duration: Duration,
+    /// Signs the tokens that are stored in Secrets: with the key of the server in this process, or that of
+    /// `--service-account-private-key-file`. `None` signs none.
+    pub token_signer: Option<TokenSigner>,
+    /// `--legacy-service-account-token-clean-up-period`: how long an auto-generated token can be unused before it is
+    /// marked as invalid, and then before it is deleted.
+    pub legacy_token_clean_up_period: Duration,
     /// `--resource-quota-sync-period`: how often the usage of all quotas is recalculated.
     pub resource_quota_sync_period: Duration,
     /// `--concurrent-resource-quota-syncs`.
@@ -180,6 +187,8 @@ impl Default for Options {
             root_ca: None,
             signing_authority: None,
             cluster_signing_duration: Duration::from_secs(8760 * 3600),
+            token_signer: None,
+            legacy_token_clean_up_period: Duration::from_secs(8760 * 3600),
             resource_quota_sync_period: Duration::from_secs(300),
             concurrent_resource_quota_syncs: 5,
             csi_endpoints: Vec::new(),

@@ -91,6 +91,16 @@ fn held(world: &dyn ClusterView, subject: &Subject, finalizer: &str) -> Finalize
             "A volume or claim still uses this class.",
             Vec::new(),
         ),
+        (names::FINALIZER_SERVICE_CIDR, _) => FinalizerBlock::waiting(
+            controller::SERVICE_CIDR,
+            "Services still use addresses of this range, or the range was deleted less than 10 s ago.",
+            Vec::new(),
+        ),
+        (names::FINALIZER_DELETE_PROTECTION, _) => FinalizerBlock::waiting(
+            controller::RESOURCE_CLAIM,
+            "Devices are allocated for this claim, and a pod may use them.",
+            Vec::new(),
+        ),
         (names::FINALIZER_SNAPSHOT_SOURCE | names::FINALIZER_SNAPSHOT_AS_SOURCE, _) => {
             FinalizerBlock::waiting(
                 controller::SNAPSHOT,

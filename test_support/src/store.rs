@@ -41,7 +41,7 @@ const fn kind(
 }
 
 /// All resources that the fake API server serves.
-pub(super) const KINDS: [FakeResource; 31] = [
+pub(super) const KINDS: [FakeResource; 36] = [
     kind("", "pods", "Pod", true, true),
     kind("", "persistentvolumes", "PersistentVolume", false, true),
     kind("", "persistentvolumeclaims", "PersistentVolumeClaim", true, true),
@@ -73,6 +73,11 @@ pub(super) const KINDS: [FakeResource; 31] = [
     kind("storage.k8s.io", "csinodes", "CSINode", false, false),
     kind("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity", true, false),
     kind("coordination.k8s.io", "leases", "Lease", true, false),
+    kind("policy", "poddisruptionbudgets", "PodDisruptionBudget", true, true),
+    kind("networking.k8s.io", "servicecidrs", "ServiceCIDR", false, true),
+    kind("networking.k8s.io", "ipaddresses", "IPAddress", false, false),
+    kind("resource.k8s.io", "resourceclaims", "ResourceClaim", true, true),
+    kind("resource.k8s.io", "resourceclaimtemplates", "ResourceClaimTemplate", true, false),
 ];
 
 /// The directive of a strategic merge patch that removes finalizers, the only one that the fake API server supports.

@@ -28,8 +28,9 @@ use crate::peer_certificates::PeerCertificates;
 use crate::projection::Projection;
 use crate::service_account::Accounts;
 
-/// The annotation of a request with a token whose validity was extended (upstream: `pkg/serviceaccount/claims.go`).
-const STALE_TOKEN: &str = "authentication.k8s.io/stale-token";
+/// A warning for the client about its token.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TokenWarning(pub(super) &'static str);
 
 /// The authenticators of a server.
 pub(crate) struct Authenticators {
@@ -193,8 +194,11 @@ impl Authenticators {
     async fn of_token(&self, token: &str, request: &mut Request) -> Result<UserInfo, ApiError> {
         match self.tokens.user_of(token, &[]).await {
             Ok(found) => {
-                if let Some(text) = found.stale {
-                    request.extensions_mut().insert(AuthenticationAnnotation(STALE_TOKEN, text));
+                if let Some((key, text)) = found.annotation {
+                    request.extensions_mut().insert(AuthenticationAnnotation(key, text));
+                }
+                if let Some(warning) = found.warning {
+                    request.extensions_mut().insert(TokenWarning(warning));
                 }
                 if let Some(key) = found.key {
                     request.extensions_mut().insert(key);

@@ -10,7 +10,7 @@ use orlop_auth::UserInfo;
 
 use super::anonymous::AnonymousAccess;
 use super::bearer::{EXTRA_BLANK, has_extra_blank};
-use super::chain::Authenticators;
+use super::chain::{Authenticators, TokenWarning};
 use super::refusal::refusal;
 use crate::audit::id::{self, AUDIT_ID};
 use crate::audit::layer::authentication_failed;
@@ -33,8 +33,12 @@ async fn authenticate(
         authenticators.anonymous == AnonymousAccess::AllPaths && has_extra_blank(request.headers());
     match authenticators.user_of(&mut request).await {
         Ok(user) => {
+            let token_warning = request.extensions_mut().remove::<TokenWarning>();
             request.extensions_mut().insert(user);
             let mut response = next.run(request).await;
+            if let Some(TokenWarning(text)) = token_warning {
+                answer::add_warnings(response.headers_mut(), &[text.to_owned()]);
+            }
             if has_extra_blank {
                 answer::add_warnings(response.headers_mut(), &[EXTRA_BLANK.to_owned()]);
             }

@@ -23,10 +23,18 @@ pub(crate) struct TokenUser {
     pub(crate) user: UserInfo,
     /// For which of the requested audiences the token is valid.
     pub(crate) audiences: Vec<String>,
-    /// The text for the audit log if the validity of the token was extended.
-    pub(crate) stale: Option<String>,
+    /// The annotation for the audit log about the kind of token, if any: key and text.
+    pub(crate) annotation: Option<(&'static str, String)>,
+    /// The warning for the client, if any.
+    pub(crate) warning: Option<&'static str>,
     /// The key of a service account token.
     pub(crate) key: Option<TokenKey>,
+}
+
+impl TokenUser {
+    fn new(user: UserInfo, audiences: Vec<String>) -> Self {
+        TokenUser { user, audiences, annotation: None, warning: None, key: None }
+    }
 }
 
 /// The configured authenticators, in upstream's order.
@@ -75,8 +83,8 @@ impl TokenAuthenticators {
         }
         match self.accounts.as_ref().and_then(|accounts| accounts.user_of(token, wanted)) {
             Some(Ok(found)) => {
-                let AccountUser { user, audiences, stale, key } = found;
-                return Some(TokenUser { user, audiences, stale, key: Some(key) });
+                let AccountUser { user, audiences, annotation, warning, key } = found;
+                return Some(TokenUser { user, audiences, annotation, warning, key: Some(key) });
             }
             Some(Err(error)) => errors.push(error.to_string()),
             None => {}
@@ -99,7 +107,7 @@ impl TokenAuthenticators {
             }
         }
         match self.webhook.as_ref()?.user_of(token, wanted, &self.audiences).await {
-            Ok(Some((user, audiences))) => Some(TokenUser { user, audiences, stale: None, key: None }),
+            Ok(Some((user, audiences))) => Some(TokenUser::new(user, audiences)),
             Ok(None) => None,
             Err(error) => {
                 errors.push(error);
@@ -113,7 +121,7 @@ impl TokenAuthenticators {
         let audiences: Vec<String> =
             self.audiences.iter().filter(|own| wanted.contains(own)).cloned().collect();
         let is_for_it = !audiences.is_empty();
-        is_for_it.then_some(TokenUser { user, audiences, stale: None, key: None })
+        is_for_it.then(|| TokenUser::new(user, audiences))
     }
 }
 

@@ -8,6 +8,8 @@ use orlop_auth::jwt::public_key::PublicKey;
 use orlop_auth::service_account::claims::{self, Claims, TokenError};
 use orlop_auth::service_account::key::SigningKey;
 use orlop_store::Kv;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::ServiceAccountConfig;
 use super::signing_keys::{self, KeyError, SigningKeys};
@@ -84,7 +86,7 @@ impl AccountKeys {
     }
 
     /// Signs a token with these claims; none if the system returns no random numbers.
-    pub(super) fn sign(&self, claims: &Claims) -> Option<String> {
+    pub(super) fn sign<C: Serialize>(&self, claims: &C) -> Option<String> {
         match &self.signing {
             Signing::Given(key) => claims::sign(key, claims),
             Signing::Own(keys) => claims::sign(keys.current().signing(), claims),
@@ -96,8 +98,20 @@ impl AccountKeys {
     /// # Errors
     /// None of the keys has signed it.
     pub(super) fn verify(&self, token: &str, now: Timestamp) -> Result<(Claims, String), TokenError> {
+        self.verify_as(token, now)
+    }
+
+    /// Like [`verify`](Self::verify), for a token with other claims.
+    ///
+    /// # Errors
+    /// None of the keys has signed it.
+    pub(super) fn verify_as<C: DeserializeOwned>(
+        &self,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<(C, String), TokenError> {
         self.each_accepted(now, |all| {
-            let verified = claims::verify(all, token)?;
+            let verified = claims::verify_as(all, token)?;
             Ok((verified.claims, verified.key.id().to_owned()))
         })
     }

@@ -1,11 +1,12 @@
 //! Service account tokens: issued by `serviceaccounts/NAME/token`, verified by authentication and by reviews.
 //!
 //! [`key_file`] stores the keys, `signing_keys` reads them again when they change, and `keys` combines them with those of the
-//! configuration. [`lifetime`] decides how long tokens are valid. This module checks in the store that the account
+//! configuration. `legacy` verifies tokens that are stored in Secrets. [`lifetime`] decides how long tokens are valid. This module checks in the store that the account
 //! and the objects a token is bound to still exist.
 
 pub mod key_file;
 mod keys;
+mod legacy;
 mod lifetime;
 mod signing_keys;
 
@@ -35,6 +36,8 @@ pub(crate) use signing_keys::KeyError;
 /// Seconds for which tokens of terminating objects stay valid, because a shutdown may need them.
 const AFTERLIFE: i64 = 60;
 const EXTRA: &str = "authentication.kubernetes.io/";
+/// The annotation of a request with a token whose validity was extended (upstream: `pkg/serviceaccount/claims.go`).
+const STALE_TOKEN: &str = "authentication.k8s.io/stale-token";
 
 /// The default issuer of tokens.
 pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -98,8 +101,10 @@ pub(crate) struct AccountUser {
     pub(crate) user: UserInfo,
     /// For which of the requested audiences the token is valid.
     pub(crate) audiences: Vec<String>,
-    /// The text for the audit log if the validity of the token was extended.
-    pub(crate) stale: Option<String>,
+    /// The annotation for the audit log about the kind of token, if any: key and text.
+    pub(crate) annotation: Option<(&'static str, String)>,
+    /// The warning for the client, if any.
+    pub(crate) warning: Option<&'static str>,
     /// The id of the key that has signed the token.
     pub(crate) key: TokenKey,
 }
@@ -183,9 +188,9 @@ impl Accounts {
         Some(IssuedToken { token, id: claims.jti })
     }
 
-    /// Whether a token names this issuer. Verifies nothing.
+    /// Whether a token names this issuer, or that of tokens in Secrets. Verifies nothing.
     pub(crate) fn has_issued(&self, token: &str) -> bool {
-        claims::calls_itself(token, &self.issuer)
+        claims::calls_itself(token, &self.issuer) || legacy::is_legacy(token)
     }
 
     /// The user of a token and its audiences among the requested ones (none requested: this server); none if this is no service
@@ -195,7 +200,10 @@ impl Accounts {
         token: &str,
         audiences: &[String],
     ) -> Option<Result<AccountUser, TokenError>> {
-        self.has_issued(token).then(|| self.verify(token, audiences))
+        if legacy::is_legacy(token) {
+            return Some(self.verify_legacy(token, audiences));
+        }
+        claims::calls_itself(token, &self.issuer).then(|| self.verify(token, audiences))
     }
 
     /// Whether the account of a user, and the pod that its token was bound to, still exist. True for all other users.
@@ -232,9 +240,11 @@ impl Accounts {
             alive("secrets", &subject.namespace, secret)?;
         }
         let stale = claims::stale_seconds(&claims, now.as_second());
-        let stale = stale
-            .map(|seconds| format!("subject: {}, seconds after warning threshold: {seconds}", claims.sub));
-        Ok(AccountUser { user: user(&claims), audiences, stale, key: TokenKey(key.into()) })
+        let annotation = stale.map(|seconds| {
+            (STALE_TOKEN, format!("subject: {}, seconds after warning threshold: {seconds}", claims.sub))
+        });
+        let (user, key) = (user(&claims), TokenKey(key.into()));
+        Ok(AccountUser { user, audiences, annotation, warning: None, key })
     }
 }
 

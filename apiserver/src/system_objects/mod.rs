@@ -1,9 +1,10 @@
 //! Objects that the server itself creates and restores: the bootstrap objects of flow control, the published addresses of Services,
-//! and the local APIServices.
+//! the local APIServices, and the date since which the server records the use of tokens in Secrets.
 
 pub(crate) mod addresses;
 pub(crate) mod api_services;
 mod flow_control;
+mod legacy_tokens;
 mod repair;
 
 use std::sync::Arc;
@@ -41,6 +42,9 @@ pub(crate) async fn keep(server: &Arc<Inner>, progress: &mut Progress, at_start:
     }
     if let Err(error) = api_services::keep(server, at_start).await {
         tracing::warn!(error, "cannot restore the APIServices");
+    }
+    if let Err(error) = legacy_tokens::keep(server).await {
+        tracing::warn!(error, "cannot restore the ConfigMap of the use of tokens in Secrets");
     }
 }
 

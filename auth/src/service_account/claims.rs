@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -108,7 +109,7 @@ fn shown(audiences: &[String]) -> String {
 }
 
 /// Signs a token with these claims; none if the system returns no random numbers.
-pub fn sign(key: &SigningKey, claims: &Claims) -> Option<String> {
+pub fn sign<C: Serialize>(key: &SigningKey, claims: &C) -> Option<String> {
     let public = key.public();
     let header = json!({"alg": public.account_algorithm().name(), "kid": public.id()}).to_string();
     let claims = serde_json::to_vec(claims).ok()?;
@@ -124,9 +125,9 @@ pub fn calls_itself(token: &str, issuer: &str) -> bool {
 
 /// A token with a valid signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VerifiedToken<'k> {
+pub struct VerifiedToken<'k, C = Claims> {
     /// Its claims, which are not checked.
-    pub claims: Claims,
+    pub claims: C,
     /// The key that has signed it.
     pub key: &'k PublicKey,
 }
@@ -139,6 +140,17 @@ pub fn verify<'k>(
     keys: impl IntoIterator<Item = &'k PublicKey>,
     token: &str,
 ) -> Result<VerifiedToken<'k>, TokenError> {
+    verify_as(keys, token)
+}
+
+/// Like [`verify`], for a token with other claims.
+///
+/// # Errors
+/// None of the keys has signed it.
+pub fn verify_as<'k, C: DeserializeOwned>(
+    keys: impl IntoIterator<Item = &'k PublicKey>,
+    token: &str,
+) -> Result<VerifiedToken<'k, C>, TokenError> {
     let token = UnverifiedToken::parse(token).ok_or(TokenError::Forged)?;
     let has_signed = |key: &&PublicKey| {
         // The token must not choose the algorithm.

@@ -67,6 +67,14 @@ pub struct LoopArgs {
     /// Maximum lifetime of a signed certificate; a request can set a shorter one
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = values::duration)]
     pub cluster_signing_duration: Duration,
+    /// Private key (PEM) that signs tokens in Secrets of the type kubernetes.io/service-account-token; the server must accept it
+    /// [default: the server's own key, in `serve`; none, in `controller`]
+    #[arg(long, value_name = "FILE")]
+    pub service_account_private_key_file: Option<PathBuf>,
+    /// Time after which an unused token that Kubernetes created for a service account is marked as invalid, and after which an
+    /// invalid one is deleted
+    #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = values::duration)]
+    pub legacy_service_account_token_clean_up_period: Duration,
     /// Number of finished pods above which the oldest are deleted; 0 or less deletes none
     #[arg(long, value_name = "N", default_value_t = 12_500, allow_negative_numbers = true)]
     pub terminated_pod_gc_threshold: i32,

@@ -29,6 +29,7 @@ pub fn apiserver(
         min_request_timeout: Duration::from_secs(args.min_request_timeout.into()),
         extra_field_selectors: args.extra_field_selectors.unwrap_or(with_controllers),
         lists_own_group: with_controllers,
+        tracks_legacy_tokens: true,
         services: Ranges {
             addresses: args.service_cluster_ip_range,
             node_ports: args.service_node_port_range.clone(),
@@ -87,6 +88,7 @@ pub fn controllers(args: &LoopArgs, root_ca: Option<String>) -> Options {
         root_ca,
         signing_authority: signing_authority(args),
         cluster_signing_duration: args.cluster_signing_duration,
+        legacy_token_clean_up_period: args.legacy_service_account_token_clean_up_period,
         resource_quota_sync_period: args.resource_quota_sync_period,
         concurrent_resource_quota_syncs: args.concurrent_resource_quota_syncs,
         concurrent_namespace_syncs: args.concurrent_namespace_syncs,

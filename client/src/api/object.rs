@@ -65,6 +65,7 @@ macro_rules! json {
 }
 
 mod built_in {
+    use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
     use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
     use k8s_openapi::api::authentication::v1::TokenReview;
     use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -76,7 +77,10 @@ mod built_in {
         PodTemplateSpec, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
     };
     use k8s_openapi::api::discovery::v1::EndpointSlice;
+    use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+    use k8s_openapi::api::policy::v1::PodDisruptionBudget;
     use k8s_openapi::api::rbac::v1::ClusterRole;
+    use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
     use k8s_openapi::api::storage::v1::{
         CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
     };
@@ -95,6 +99,7 @@ mod built_in {
         EndpointSlice,
         Endpoints,
         Event,
+        IPAddress,
         Job,
         Lease,
         Namespace,
@@ -102,17 +107,22 @@ mod built_in {
         PersistentVolume,
         PersistentVolumeClaim,
         Pod,
+        PodDisruptionBudget,
         PodTemplateSpec,
         ReplicaSet,
         ReplicationController,
+        ResourceClaim,
+        ResourceClaimTemplate,
         ResourceQuota,
         Secret,
         Service,
         ServiceAccount,
+        ServiceCIDR,
         StatefulSet,
         StorageClass,
         SubjectAccessReview,
         TokenReview,
+        ValidatingAdmissionPolicy,
         VolumeAttachment,
         VolumeAttributesClass,
     );

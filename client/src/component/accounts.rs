@@ -63,6 +63,16 @@ pub const CERTIFICATE: &str = "certificate-controller";
 pub const TOKEN_CLEANER: &str = "token-cleaner";
 /// Signs the ConfigMap `cluster-info` with bootstrap tokens.
 pub const BOOTSTRAP_SIGNER: &str = "bootstrap-signer";
+/// Calculates the status of PodDisruptionBudgets.
+pub const DISRUPTION: &str = "disruption-controller";
+/// Deletes unused tokens of service accounts.
+pub const LEGACY_TOKEN_CLEANER: &str = "legacy-service-account-token-cleaner";
+/// Protects ServiceCIDRs.
+pub const SERVICE_CIDR: &str = "service-cidrs-controller";
+/// Creates the ResourceClaims of pods.
+pub const RESOURCE_CLAIM: &str = "resource-claim-controller";
+/// Checks the types of ValidatingAdmissionPolicies.
+pub const POLICY_STATUS: &str = "validatingadmissionpolicy-status-controller";
 
 /// The scheduler, if it has no user of its own: with service account credentials, in a separate process.
 pub const ORLOP_SCHEDULER: &str = "orlop-scheduler";

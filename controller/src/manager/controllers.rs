@@ -8,8 +8,9 @@ use crate::csi::{attacher, modifier, provisioner, resizer, snapshotter};
 use crate::gc;
 use crate::workload::{cron_job, daemon_set, deployment, job, replicas, stateful_set, ttl_after_finished};
 use crate::{
-    attach, bootstrap, certificates, endpoints, ephemeral, expand, namespace_defaults, node_lifecycle,
-    protection, pv, quota, role_aggregation, scheduler, ttl,
+    account_tokens, attach, bootstrap, certificates, disruption, endpoints, ephemeral, expand, namespace_defaults,
+    node_lifecycle, policy_status, protection, pv, quota, resource_claim, role_aggregation, scheduler,
+    service_cidr, ttl,
 };
 
 /// A controller that can be started.
@@ -235,6 +236,43 @@ pub const CONTROLLERS: &[ControllerEntry] = &[
         alias: Some("bootstrapsigner"),
         component: Component::Account(accounts::BOOTSTRAP_SIGNER),
         run: bootstrap::signer::run,
+    },
+    ControllerEntry {
+        name: controller::DISRUPTION,
+        alias: Some("disruption"),
+        component: Component::Account(accounts::DISRUPTION),
+        run: disruption::run,
+    },
+    ControllerEntry {
+        name: controller::SERVICE_ACCOUNT_TOKEN,
+        alias: Some("serviceaccount-token"),
+        // As upstream: its role does not permit a service account of its own.
+        component: Component::ControllerManager,
+        run: account_tokens::secrets::run,
+    },
+    ControllerEntry {
+        name: controller::LEGACY_TOKEN_CLEANER,
+        alias: Some("legacy-service-account-token-cleaner"),
+        component: Component::Account(accounts::LEGACY_TOKEN_CLEANER),
+        run: account_tokens::cleaner::run,
+    },
+    ControllerEntry {
+        name: controller::SERVICE_CIDR,
+        alias: None,
+        component: Component::Account(accounts::SERVICE_CIDR),
+        run: service_cidr::run,
+    },
+    ControllerEntry {
+        name: controller::RESOURCE_CLAIM,
+        alias: Some("resource-claim-controller"),
+        component: Component::Account(accounts::RESOURCE_CLAIM),
+        run: resource_claim::run,
+    },
+    ControllerEntry {
+        name: controller::POLICY_STATUS,
+        alias: None,
+        component: Component::Account(accounts::POLICY_STATUS),
+        run: policy_status::run,
     },
     ControllerEntry {
         name: controller::CSI_ATTACHER,

@@ -33,6 +33,10 @@ const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of the Job controller on pods; the controller removes it from pods whose Job is deleted.
 const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+/// The finalizer of ServiceCIDRs; the controller removes it when no Service uses an address of the range.
+const RANGE_PROTECTION: &str = "networking.k8s.io/service-cidr-finalizer";
+/// The finalizer of ResourceClaims; the controller removes it when no pod uses the claim.
+const CLAIM_RELEASE: &str = "resource.kubernetes.io/delete-protection";
 
 /// The effects found so far.
 #[derive(Default)]
@@ -172,6 +176,8 @@ fn held(kind: &dyn Kind, object: &Object) -> Vec<String> {
         }
         "volumeattachments" => held.starts_with(ATTACHER_PREFIX),
         "pods" => held == JOB_TRACKING,
+        "servicecidrs" => held == RANGE_PROTECTION,
+        "resourceclaims" => held == CLAIM_RELEASE,
         _ => false,
     };
     object.finalizers().filter(|&held| !is_told(held)).map(str::to_owned).collect()

@@ -29,8 +29,8 @@ pub(super) enum EvictionDecision {
     Negative(String),
     /// The controller of the budget is too far behind.
     TooManyPending(String),
-    /// The budget allows no disruption.
-    Exhausted { name: String, needed: i64, has: i64 },
+    /// The budget allows no disruption, for this reason.
+    Exhausted(String),
 }
 
 /// Whether the pod can be evicted without a budget: it is pending, has ended, or is terminating.
@@ -64,8 +64,26 @@ pub(super) fn decide(pod: &Object, budgets: &[Object]) -> EvictionDecision {
     match count("disruptionsAllowed") {
         allowed if allowed < 0 => EvictionDecision::Negative(name),
         _ if pending.is_some_and(|pods| pods.len() > MAX_PENDING) => EvictionDecision::TooManyPending(name),
-        0 => EvictionDecision::Exhausted { name, needed, has },
+        0 => EvictionDecision::Exhausted(why_exhausted(budget, needed, has)),
         _ => EvictionDecision::Spend(at),
+    }
+}
+
+/// Why a budget allows no disruption. The counts are outdated if its controller could not calculate them.
+fn why_exhausted(budget: &Object, needed: i64, has: i64) -> String {
+    let name = budget.name();
+    let none = format!("The disruption budget {name} does not allow evicting pods currently");
+    let conditions = budget.at(&["status", "conditions"]).and_then(Value::as_array);
+    let condition = conditions.into_iter().flatten().find(|one| one["type"] == "DisruptionAllowed");
+    let text = |field: &str| condition.and_then(|one| one[field].as_str()).unwrap_or_default();
+    let message = if text("status") == "False" { text("message") } else { "" };
+    match (text("reason"), message) {
+        ("SyncFailed", message) if !message.is_empty() => format!("{none} because it failed sync: {message}"),
+        _ if has <= needed => {
+            format!("The disruption budget {name} needs {needed} healthy pods and has {has} currently")
+        }
+        (_, "") => none,
+        (reason, message) => format!("{none} ({reason}): {message}"),
     }
 }
 
@@ -183,7 +201,16 @@ mod tests {
         old["observedGeneration"] = json!(1);
         let b = |spec: &Value, status: Value| budget("b", spec.clone(), status);
         let name = || "b".to_owned();
-        let exhausted = |needed, has| EvictionDecision::Exhausted { name: name(), needed, has };
+        let needs = |needed: i64, has: i64| {
+            format!("The disruption budget b needs {needed} healthy pods and has {has} currently")
+        };
+        let exhausted = |needed, has| EvictionDecision::Exhausted(needs(needed, has));
+        let none = "The disruption budget b does not allow evicting pods currently";
+        let with = |mut status: Value, condition: Value| {
+            status["conditions"] = json!([condition]);
+            status
+        };
+        let failed = |reason: &str, message: &str| json!({"type": "DisruptionAllowed", "status": "False", "reason": reason, "message": message});
         for (case, ready, budgets, want) in [
             ("none", "True", vec![], EvictionDecision::NoBudget),
             ("of others", "True", vec![b(&of_others, status(0, 1, 1))], EvictionDecision::NoBudget),
@@ -201,6 +228,24 @@ mod tests {
                 EvictionDecision::Spend(1),
             ),
             ("nothing left", "True", vec![b(&selector, status(0, 2, 2))], exhausted(2, 2)),
+            (
+                "enough pods, no disruption",
+                "True",
+                vec![b(&selector, with(status(0, 1, 0), failed("InsufficientPods", "")))],
+                EvictionDecision::Exhausted(none.to_owned()),
+            ),
+            (
+                "the controller failed",
+                "True",
+                vec![b(&selector, with(status(0, 1, 2), failed("SyncFailed", "no")))],
+                EvictionDecision::Exhausted(format!("{none} because it failed sync: no")),
+            ),
+            (
+                "a condition with a message",
+                "True",
+                vec![b(&selector, with(status(0, 3, 2), failed("Other", "why")))],
+                EvictionDecision::Exhausted(format!("{none} (Other): why")),
+            ),
             (
                 "two",
                 "True",

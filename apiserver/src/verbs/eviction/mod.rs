@@ -166,9 +166,7 @@ async fn spend_budget(request: &Request, pod: &Object, dry_run: bool) -> Result<
             let why = format!("The disruption budget {name} is still being processed by the server.");
             return Err(ApiError::too_many_disruptions(cause(why), Some(RETRY_SECONDS)).into());
         }
-        EvictionDecision::Exhausted { name, needed, has } => {
-            let why =
-                format!("The disruption budget {name} needs {needed} healthy pods and has {has} currently");
+        EvictionDecision::Exhausted(why) => {
             return Err(ApiError::too_many_disruptions(cause(why), None).into());
         }
         EvictionDecision::Negative(name) => {

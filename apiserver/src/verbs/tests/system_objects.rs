@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::rig::Rig;
+use crate::system_objects;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
@@ -48,6 +49,21 @@ async fn address_of_a_client_is_not_assigned() {
     );
     rig.delete(&format!("{ADDRESSES}/10.0.0.9"), Value::Null).await.expect(200);
     rig.post(SERVICES, service("a", Some("10.0.0.9"))).await.expect(201);
+}
+
+#[tokio::test]
+async fn date_since_which_tokens_are_tracked_is_published_and_restored() {
+    let rig = Rig::with(|config| config.tracks_legacy_tokens = true).await;
+    let map =
+        "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking";
+    assert_eq!(rig.get(map).await.expect(200).json()["data"], json!({"since": "2026-01-01"}));
+    rig.patch(map, "merge", json!({"data": {"since": "2025-02-03"}})).await.expect(200);
+    let keep = async || system_objects::keep(&rig.server.inner(), false).await;
+    keep().await;
+    assert_eq!(rig.get(map).await.expect(200).json()["data"], json!({"since": "2025-02-03"}), "a date stays");
+    rig.patch(map, "merge", json!({"data": {"since": "x"}})).await.expect(200);
+    keep().await;
+    assert_eq!(rig.get(map).await.expect(200).json()["data"], json!({"since": "2026-01-01"}));
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use http_body_util::BodyExt as _;
 use orlop_auth::jwt::UnverifiedToken;
 use orlop_auth::service_account::claims::{self, Claims, ObjectRef};
 use orlop_auth::service_account::key::{SigningKey, generate};
+use orlop_auth::service_account::legacy::LegacyClaims;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -257,6 +258,82 @@ async fn token_is_invalid_after_its_bound_object_is_deleted() {
     assert_eq!(ask(&rig, &free, SELF_REVIEW).await.0, 201);
     rig.delete(&format!("{ACCOUNTS}/a"), Value::Null).await.expect(200);
     assert_eq!(ask(&rig, &free, SELF_REVIEW).await.0, 401, "the account is gone");
+}
+
+#[tokio::test]
+async fn token_in_a_secret_is_valid_while_the_secret_contains_it() {
+    let rig = rig().await;
+    let (secrets, secret) = ("/api/v1/namespaces/default/secrets", "/api/v1/namespaces/default/secrets/t");
+    let account = rig.get(&format!("{ACCOUNTS}/a")).await.expect(200).json();
+    let claims = LegacyClaims::new("default", "t", "a", text(&account, "/metadata/uid"));
+    let token = rig.server.sign_legacy_token(&claims).unwrap();
+    let with_token = |token: &str| {
+        let metadata = json!({"name": "t", "annotations": {"kubernetes.io/service-account.name": "a"}});
+        json!({"type": "kubernetes.io/service-account-token", "metadata": metadata, "stringData": {"token": token}})
+    };
+    let error = async |token: &str| {
+        let status = review(&rig, token, json!([])).await;
+        let error = text(&status, "/error").to_owned();
+        assert_eq!(error.is_empty(), ask(&rig, token, SELF_REVIEW).await.0 == 201, "{error}");
+        error
+    };
+    assert_eq!(error(&token).await, format!("[{INVALID}, Token has been invalidated]"), "no Secret");
+    rig.post(secrets, with_token(&token)).await.expect(201);
+    assert_eq!(error(&token).await, "");
+    let status = review(&rig, &token, json!([])).await;
+    let user = &status["user"];
+    assert_eq!(
+        (text(user, "/username"), text(user, "/uid")),
+        ("system:serviceaccount:default:a", claims.uid.as_str())
+    );
+    assert_eq!(status["audiences"], json!([ISSUER]));
+    rig.advance(Duration::from_secs(400 * 24 * 3600));
+    assert_eq!(error(&token).await, "", "it does not expire");
+
+    let invalid = json!({"metadata": {"labels": {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}}});
+    rig.patch(secret, "merge", invalid).await.expect(200);
+    assert!(error(&token).await.contains("has been marked invalid"));
+    let valid = json!({"metadata": {"labels": {"kubernetes.io/legacy-token-invalid-since": null}}});
+    rig.patch(secret, "merge", valid).await.expect(200);
+    assert_eq!(error(&token).await, "");
+
+    let other_claims = LegacyClaims { secret: "other".to_owned(), ..claims.clone() };
+    let other = rig.server.sign_legacy_token(&other_claims).unwrap();
+    assert_eq!(error(&other).await, format!("[{INVALID}, Token has been invalidated]"), "of another Secret");
+    let key = SigningKey::from_pkcs8(&generate().unwrap()).unwrap();
+    let forged = claims::sign(&key, &claims).unwrap();
+    assert_eq!(error(&forged).await, format!("[{INVALID}, the token is not signed by this server]"));
+    rig.patch(secret, "merge", json!({"stringData": {"token": forged}})).await.expect(200);
+    assert_eq!(error(&token).await, format!("[{INVALID}, Token does not match server's copy]"));
+    rig.delete(secret, Value::Null).await.expect(200);
+    assert_eq!(error(&token).await, format!("[{INVALID}, Token has been invalidated]"), "deleted");
+
+    rig.post(secrets, with_token(&token)).await.expect(201);
+    rig.delete(&format!("{ACCOUNTS}/a"), Value::Null).await.expect(200);
+    assert!(error(&token).await.contains("not found"), "the account is deleted");
+    rig.post(ACCOUNTS, json!({"metadata": {"name": "a"}})).await.expect(201);
+    assert!(error(&token).await.contains("does not match claim"), "another account of that name");
+}
+
+#[tokio::test]
+async fn first_use_of_a_token_in_a_secret_is_recorded() {
+    let rig = rig().await;
+    let account = rig.get(&format!("{ACCOUNTS}/a")).await.expect(200).json();
+    let claims = LegacyClaims::new("default", "t", "a", text(&account, "/metadata/uid"));
+    let token = rig.server.sign_legacy_token(&claims).unwrap();
+    let metadata = json!({"name": "t", "annotations": {"kubernetes.io/service-account.name": "a"}});
+    let secret = json!({"type": "kubernetes.io/service-account-token", "metadata": metadata, "stringData": {"token": token}});
+    rig.post("/api/v1/namespaces/default/secrets", secret).await.expect(201);
+    assert_eq!(ask(&rig, &token, SELF_REVIEW).await.0, 201);
+    loop {
+        let secret = rig.get("/api/v1/namespaces/default/secrets/t").await.expect(200).json();
+        let label = secret["metadata"]["labels"]["kubernetes.io/legacy-token-last-used"].clone();
+        if label == "2026-01-01" {
+            break;
+        }
+        assert_eq!(label, Value::Null);
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    APPS, BATCH, CERTIFICATES, COORDINATION, CORE, CREATE, EVENTS, GET, KUBE_SYSTEM, RBAC, Rule, STORAGE,
-    Subject, metadata, role_ref, rule, rules, subjects,
+    APPS, BATCH, CERTIFICATES, COORDINATION, CORE, CREATE, EVENTS, GET, KUBE_SYSTEM, NETWORKING, POLICY, RBAC,
+    Rule, STORAGE, Subject, metadata, role_ref, rule, rules, subjects,
 };
 
 /// The prefix of the roles and bindings.
@@ -85,6 +85,7 @@ const CLUSTER: &[OwnRole] = &[
         account: "orlop-failure-reporter",
         // The kinds of the controllers' queues, for the UIDs of failing objects.
         rules: &[
+            rule(GET, &["admissionregistration.k8s.io"], &["validatingadmissionpolicies"]),
             rule(GET, APPS, &["daemonsets", "deployments", "replicasets", "statefulsets"]),
             rule(GET, BATCH, &["cronjobs", "jobs"]),
             rule(GET, CERTIFICATES, &["certificatesigningrequests"]),
@@ -101,6 +102,8 @@ const CLUSTER: &[OwnRole] = &[
                     "resourcequotas",
                 ],
             ),
+            rule(GET, NETWORKING, &["servicecidrs"]),
+            rule(GET, POLICY, &["poddisruptionbudgets"]),
             rule(GET, RBAC, &["clusterroles"]),
             rule(GET, SNAPSHOT, &["volumesnapshotcontents", "volumesnapshots"]),
             rule(GET, STORAGE, &["volumeattachments", "volumeattributesclasses"]),

@@ -13,6 +13,7 @@ use orlop_client::api::Api;
 
 use super::amounts::{Strategy, strategy};
 use super::plan::{DeploymentInput, Plan, plan};
+use super::rollback::{self, Rollback};
 use super::sets::{ANN_REVISION, find_new, replicas};
 use super::status;
 use crate::context::{Context, ControllerError};
@@ -27,6 +28,7 @@ use crate::workload::template::is_same;
 use orlop_apimachinery::clock::Clock;
 use orlop_client::client::{is_already_exists, is_not_found};
 use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_DEPLOYMENT, controller, reason};
 use orlop_client::pods::is_finished;
 use orlop_client::queue::WorkQueue;
@@ -120,6 +122,10 @@ impl Deployer {
         let found = candidates(&self.sets, namespace, uid, &spec.selector);
         let sets = claim(&self.client, deployment.as_ref(), &selector, found, |_| true).await?;
         let sets: Vec<ReplicaSet> = sets.into_iter().map(Arc::unwrap_or_clone).collect();
+        let is_paused = spec.paused == Some(true) || is_terminating(deployment.as_ref());
+        if let Some(rollback) = rollback::requested(&deployment, &sets).filter(|_| !is_paused) {
+            return self.roll_back(rollback).await;
+        }
         let now = self.clock.now();
         let new = find_new(&deployment, &sets).await;
         let plan = {
@@ -131,6 +137,16 @@ impl Deployer {
         if let Some(delay) = plan.look_again {
             self.queue.add_after(key, delay);
         }
+        Ok(())
+    }
+
+    /// One conditional write. The change queues the Deployment again.
+    async fn roll_back(&self, rollback: Rollback) -> Result<(), WorkloadError> {
+        let Rollback { deployment, event: (type_, reason, message) } = rollback;
+        let api = self.api::<Deployment>(&deployment);
+        let written = api.replace(&deployment.name_any(), &PostParams::default(), &deployment).await;
+        written.map_err(WorkloadError::api("roll back", named(&deployment)))?;
+        self.recorder.event(&deployment, type_, reason, message);
         Ok(())
     }
 

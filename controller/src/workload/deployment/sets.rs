@@ -20,10 +20,12 @@ pub const ANN_REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-histor
 pub const ANN_DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 /// Annotation of ReplicaSets: the desired number plus the surge when the ReplicaSet was last scaled.
 pub const ANN_MAX: &str = "deployment.kubernetes.io/max-replicas";
+/// Annotation of Deployments: the revision to roll back to.
+pub const ANN_ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 /// Annotations of a Deployment that are not copied to its ReplicaSets.
 const NOT_COPIED: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
-    "deprecated.deployment.rollback.to",
+    ANN_ROLLBACK_TO,
     ANN_REVISION,
     ANN_REVISION_HISTORY,
     ANN_DESIRED,
@@ -31,6 +33,11 @@ const NOT_COPIED: [&str; 6] = [
 ];
 /// Maximum length of the revision history, in characters. Upstream: maxRevHistoryLengthInChars.
 const MAX_HISTORY: usize = 2000;
+
+/// Whether an annotation is copied between a Deployment and its ReplicaSets.
+pub fn is_copied(key: &str) -> bool {
+    !NOT_COPIED.contains(&key)
+}
 
 /// The desired number of pods of a ReplicaSet.
 pub fn replicas(set: &ReplicaSet) -> i32 {
@@ -112,7 +119,7 @@ pub fn resize(set: &mut ReplicaSet, deployment: &Deployment, size: i32) {
 /// Copies the annotations of the Deployment, and raises the revision to `revision` if it is lower.
 pub fn annotate(set: &mut ReplicaSet, deployment: &Deployment, revision: i64) {
     let from = deployment.metadata.annotations.iter().flatten();
-    let copied = from.filter(|(key, _)| !NOT_COPIED.contains(&key.as_str()));
+    let copied = from.filter(|(key, _)| is_copied(key));
     let own = annotations(set);
     own.extend(copied.map(|(key, value)| (key.clone(), value.clone())));
     let before = own.get(ANN_REVISION).cloned();

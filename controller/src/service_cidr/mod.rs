@@ -1,0 +1,13 @@
+//! `service-cidr-controller`: protects a ServiceCIDR from deletion while it is the only range of an address of a
+//! Service, and calculates its condition `Ready`.
+//!
+//! [`prefix`] compares ranges and addresses, [`decide`] is the decision about one ServiceCIDR. Upstream:
+//! pkg/controller/servicecidrs.
+
+mod control;
+mod decide;
+mod prefix;
+#[cfg(test)]
+mod tests;
+
+pub use control::run;
