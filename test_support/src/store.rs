@@ -20,7 +20,8 @@ pub(super) struct FakeResource {
 impl FakeResource {
     /// Whether every change of the spec increments the generation.
     fn has_generation(&self) -> bool {
-        matches!(self.group, "apps" | "batch") || matches!(self.kind, "ReplicationController" | "EndpointSlice")
+        matches!(self.group, "apps" | "batch")
+            || matches!(self.kind, "ReplicationController" | "EndpointSlice")
     }
 
     /// Whether the change increments the generation. An EndpointSlice has no spec: its labels and endpoints count.

@@ -8,9 +8,9 @@ use crate::csi::{attacher, modifier, provisioner, resizer, snapshotter};
 use crate::gc;
 use crate::workload::{cron_job, daemon_set, deployment, job, replicas, stateful_set, ttl_after_finished};
 use crate::{
-    account_tokens, attach, bootstrap, certificates, disruption, endpoints, ephemeral, expand, namespace_defaults,
-    node_lifecycle, policy_status, protection, pv, quota, resource_claim, role_aggregation, scheduler,
-    service_cidr, ttl,
+    account_tokens, attach, bootstrap, certificates, disruption, endpoints, ephemeral, expand,
+    namespace_defaults, node_lifecycle, policy_status, protection, pv, quota, resource_claim,
+    role_aggregation, scheduler, service_cidr, ttl,
 };
 
 /// A controller that can be started.

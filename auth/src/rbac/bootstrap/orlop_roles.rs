@@ -9,8 +9,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    APPS, BATCH, CERTIFICATES, COORDINATION, CORE, CREATE, EVENTS, GET, KUBE_SYSTEM, NETWORKING, POLICY, RBAC,
-    Rule, STORAGE, Subject, metadata, role_ref, rule, rules, subjects,
+    APPS, BATCH, CERTIFICATES, COORDINATION, CORE, CREATE, EVENTS, GET, KUBE_SYSTEM, NETWORKING, POLICY,
+    RBAC, Rule, STORAGE, Subject, metadata, role_ref, rule, rules, subjects,
 };
 
 /// The prefix of the roles and bindings.
@@ -93,6 +93,7 @@ const CLUSTER: &[OwnRole] = &[
                 GET,
                 CORE,
                 &[
+                    "endpoints",
                     "namespaces",
                     "nodes",
                     "persistentvolumeclaims",
@@ -100,6 +101,7 @@ const CLUSTER: &[OwnRole] = &[
                     "pods",
                     "replicationcontrollers",
                     "resourcequotas",
+                    "services",
                 ],
             ),
             rule(GET, NETWORKING, &["servicecidrs"]),

@@ -47,7 +47,10 @@ pub fn remove_active(cron: &mut CronJob, uid: Option<&str>) -> bool {
 
 /// Decides about a due time.
 pub fn start(cron: &CronJob, due: Timestamp, now: Timestamp) -> Start {
-    let end = cron.spec.starting_deadline_seconds.and_then(|seconds| due.checked_add(SignedDuration::from_secs(seconds)).ok());
+    let end = cron
+        .spec
+        .starting_deadline_seconds
+        .and_then(|seconds| due.checked_add(SignedDuration::from_secs(seconds)).ok());
     if end.is_some_and(|end| end < now) {
         return Start::TooLate;
     }

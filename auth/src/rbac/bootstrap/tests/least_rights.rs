@@ -89,6 +89,7 @@ fn roles_have_exactly_these_rights() {
             "failure-reporter",
             true,
             &[
+                "/endpoints: get",
                 "/namespaces: get",
                 "/nodes: get",
                 "/persistentvolumeclaims: get",
@@ -96,6 +97,7 @@ fn roles_have_exactly_these_rights() {
                 "/pods: get",
                 "/replicationcontrollers: get",
                 "/resourcequotas: get",
+                "/services: get",
                 "admissionregistration.k8s.io/validatingadmissionpolicies: get",
                 "apps/daemonsets: get",
                 "apps/deployments: get",
