@@ -174,8 +174,7 @@ impl Controller {
         let Some(pod) = change.new.as_deref() else { return };
         if is_done(pod) {
             claim_keys(pod).into_iter().for_each(|key| self.queue.add(key));
-        }
-        if !entries(pod).is_empty() && !is_terminating(pod) {
+        } else if !entries(pod).is_empty() && !is_terminating(pod) {
             self.queue.add(Key::Pod(change.key().to_string()));
         }
     }
@@ -183,7 +182,9 @@ impl Controller {
     /// Creates the missing claims, writes their names into the status of the pod, and reserves allocated claims. If the
     /// process stops before it writes the status, the next sync finds the claims.
     async fn sync_pod(&self, key: &str) -> Result<(), ResourceClaimError> {
-        let Some(pod) = self.pods.get(key).filter(|pod| !is_terminating(pod.as_ref())) else { return Ok(()) };
+        // A pod that has ended needs no claims: its deleted claims must not be created again.
+        let needs_claims = |pod: &Arc<Pod>| !is_terminating(pod.as_ref()) && !is_done(pod);
+        let Some(pod) = self.pods.get(key).filter(needs_claims) else { return Ok(()) };
         let namespace = split_key(key).0;
         let mut names: BTreeMap<String, Option<String>> = pod
             .status
