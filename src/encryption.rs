@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use orlop_apimachinery::clock::Backoff;
 use orlop_apimachinery::warning_pace::WarningPace;
 use orlop_apiserver::HealthCheck;
-use orlop_auth::file_version::{FileCheck, ReadVersion};
+use orlop_auth::file_version::{FileCheck, FileVersion, ReadVersion};
 use orlop_cli::args::EncryptionArgs;
 use orlop_encryption::recover::Recovery;
 use orlop_encryption::{Encryption, EncryptionError};
@@ -102,29 +102,45 @@ pub(crate) async fn keep_current<V: View>(
 ) {
     let Some(path) = encryption.path().map(Path::to_owned) else { return };
     // The file may have changed since the server has read it: it is read once more.
-    let (mut read, mut left_out) = (ReadVersion::default(), 0);
+    let (mut read, mut postponed) = (ReadVersion::default(), Postponed::default());
     let mut ticks = tokio::time::interval(CHECK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while end.run_until_cancelled(ticks.tick()).await.is_some() {
-        if left_out > 0 {
-            left_out -= 1;
-            continue;
-        }
         let (encryption, store, path) = (encryption.clone(), store.clone(), path.clone());
         let checked = tokio::task::spawn_blocking(move || {
-            let checked = check(&mut read, &path, &encryption, &*store);
-            (read, checked)
+            let version = FileVersion::of(&path);
+            if postponed.is_due(version.as_ref()) {
+                let lacks_key = check(&mut read, &path, &encryption, &*store);
+                postponed = Postponed { checks: if lacks_key { TRY_AGAIN } else { 0 }, version };
+            }
+            (read, postponed)
         });
         match checked.await {
-            Ok((after, lacks_key)) => {
-                read = after;
-                left_out = if lacks_key { TRY_AGAIN } else { 0 };
-            }
+            Ok(after) => (read, postponed) = after,
             Err(error) => {
                 tracing::error!("the encryption configuration could not be checked: {error}");
-                read = ReadVersion::default();
+                (read, postponed) = (ReadVersion::default(), Postponed::default());
             }
         }
+    }
+}
+
+/// Postpones the next read of a file that lacks a key in use, because a read decrypts all objects. A changed file is read immediately.
+#[derive(Default)]
+struct Postponed {
+    /// The number of checks to omit.
+    checks: u32,
+    /// The version of the file that lacks the key.
+    version: Option<FileVersion>,
+}
+
+impl Postponed {
+    fn is_due(&mut self, found: Option<&FileVersion>) -> bool {
+        if self.checks == 0 || found != self.version.as_ref() {
+            return true;
+        }
+        self.checks -= 1;
+        false
     }
 }
 
@@ -146,4 +162,26 @@ fn check<V: View>(read: &mut ReadVersion, path: &Path, encryption: &Encryption, 
         tracing::error!("the previous encryption configuration stays in use: {problem}");
     }
     lacks_key
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn file_that_lacks_a_key_is_read_again_after_a_change_or_a_pause() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let version = || FileVersion::of(file.path());
+        let mut postponed = Postponed::default();
+        assert!(postponed.is_due(version().as_ref()), "nothing is postponed");
+        postponed = Postponed { checks: 2, version: version() };
+        let due = [(); 3].map(|()| postponed.is_due(version().as_ref()));
+        assert_eq!(due, [false, false, true]);
+        postponed = Postponed { checks: 2, version: version() };
+        std::fs::write(file.path(), "changed").unwrap();
+        assert!(postponed.is_due(version().as_ref()), "a changed file");
+        assert!(Postponed { checks: 2, version: version() }.is_due(None), "a file that cannot be read");
+    }
 }

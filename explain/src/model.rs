@@ -230,7 +230,7 @@ pub struct Fix {
     /// An object to create.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create: Option<Value>,
-    /// A plan (docs/insight.md, Plans). If there is also a patch, both have the same effect.
+    /// A plan (docs/insight.md, Plans). If there is also a patch, both end the same cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Verb>,
 }
@@ -330,7 +330,7 @@ pub struct Candidates {
     pub fit: usize,
     /// The other volumes, counted by the first rule that they fail, the most frequent first.
     pub by_rule: Vec<RuleCount>,
-    /// The nearest volumes: fewest failed rules, then least excess size.
+    /// The nearest volumes: fewest failed rules, then reserved for the claim, then least difference in size, then by name.
     pub nearest: Vec<Candidate>,
 }
 

@@ -14,7 +14,7 @@ export const KEYS = [
 /** Keys of the timeline and the graph, when they have the focus. */
 export const KEYS_OF = [
   ['Timeline', [['←, →', 'previous or next change (with Shift: ten)'], ['Home, End', 'first or last change'], ['Space', 'play, pause'], ['<, >', 'slower, faster'], ['l', 'back to live']]],
-  ['Graph', [['← ↑ → ↓', 'move along edges'], ['Enter', 'open the object'], ['f', 'show only related objects'], ['+, -, 0', 'zoom in, zoom out, fit'], ['Esc', 'show all']]],
+  ['Graph', [['↑, ↓', 'previous or next object of the column'], ['←, →', 'move along edges'], ['Enter', 'open the object'], ['f', 'show only related objects'], ['+, -, 0', 'zoom in, zoom out, fit'], ['Esc', 'show all']]],
 ];
 
 const List = ({ keys }) => html`<dl class="keys">${keys.map(([each, words]) => html`<div key=${each}><dt>${each.split(/,? /).map((one, at) => html`<kbd key=${at}>${one}</kbd> `)}</dt><dd>${words}</dd></div>`)}</dl>`;

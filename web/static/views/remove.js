@@ -30,7 +30,7 @@ export function consequences(object, others) {
     else if (spec.persistentVolumeReclaimPolicy === 'Delete') found.push(['bad', 'Its reclaim policy is Delete: its data is deleted.']);
   }
   if (kind === 'VolumeAttachment') found.push(['wait', `The volume is detached from ${spec.nodeName}: pods that use it there lose access.`]);
-  if (kind === 'StorageClass') found.push(['', 'Pending claims of this class stay pending. Bound claims are not affected.']);
+  if (kind === 'StorageClass') found.push(['', 'No more volumes are provisioned for pending claims of this class. Such a claim is bound only if a volume of this class is available or you create one. Bound claims are not affected.']);
   if (kind === 'Namespace') found.push(['bad', 'All objects in the namespace are deleted.']);
   if (metadata.finalizers?.length) found.push(['', `The object is deleted only after controllers have removed its finalizers: ${metadata.finalizers.join(', ')}.`]);
   if (!found.length) found.push(['', 'No other objects are affected.']);

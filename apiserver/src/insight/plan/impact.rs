@@ -160,7 +160,10 @@ fn class(view: &ClusterView<'_>, kind: &KindRef, class: &Object, found: &mut Eff
         .map(key_of)
         .collect();
     if !waiting.is_empty() {
-        found.warnings.push(format!("claims that wait for a volume of it wait for ever: {}", some(&waiting)));
+        found.warnings.push(format!(
+            "no volume is provisioned any more for the claims that wait for one: {}",
+            some(&waiting)
+        ));
     }
 }
 

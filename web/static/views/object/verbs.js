@@ -19,7 +19,7 @@ function ofVolume(object, state) {
 }
 
 function ofClaim(object, state, others) {
-  if (state === 'Lost') return [{ verb: 'recover', label: 'Recover its volume', about: 'Recreates its volume from the history and binds it to this claim again.' }];
+  if (state === 'Lost') return [{ verb: 'recover', label: 'Recover its volume', about: 'Binds its volume to this claim again. If the volume was deleted, recreates it from the history first.' }];
   const used = others.some(({ object: one }) => one?.kind === 'Pod' && !OVER.includes(one.status?.phase));
   if (state !== 'Bound' || used) return [];
   return [{ verb: 'transfer', label: 'Move it to another namespace', about: 'Moves the claim together with its volume and data. No pod may be using the claim.',
