@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::Client;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use orlop_client::api::Api;
-use orlop_client::client::{is_conflict, is_not_found};
+use orlop_client::client::is_not_found;
 use orlop_client::informer::{Change, Informer, Registration, key_of, split_key};
 use orlop_client::informers::Informers;
 use orlop_client::meta::annotation;
@@ -257,8 +257,7 @@ impl Tokens {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         match api.delete(name, &DeleteParams::default().preconditions(exactly)).await {
             Ok(_) => Ok(()),
-            // Another object has the name.
-            Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
             Err(cause) => Err(failed("delete Secret", key, cause)),
         }
     }

@@ -10,7 +10,7 @@ use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use orlop_client::api::Api;
-use orlop_client::client::{is_conflict, is_not_found, message_of};
+use orlop_client::client::{is_not_found, message_of};
 use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_RESOURCE_CLAIM, controller, reason};
@@ -182,9 +182,10 @@ impl Controller {
     /// Creates the missing claims, writes their names into the status of the pod, and reserves allocated claims. If the
     /// process stops before it writes the status, the next sync finds the claims.
     async fn sync_pod(&self, key: &str) -> Result<(), ResourceClaimError> {
-        // A pod that has ended needs no claims: its deleted claims must not be created again.
-        let needs_claims = |pod: &Arc<Pod>| !is_terminating(pod.as_ref()) && !is_done(pod);
-        let Some(pod) = self.pods.get(key).filter(needs_claims) else { return Ok(()) };
+        // The claims of an ended pod are deleted, and must not be created again.
+        let Some(pod) = self.pods.get(key).filter(|pod| !is_terminating(pod.as_ref()) && !is_done(pod)) else {
+            return Ok(());
+        };
         let namespace = split_key(key).0;
         let mut names: BTreeMap<String, Option<String>> = pod
             .status
@@ -373,7 +374,7 @@ impl Controller {
         let exactly = Preconditions { uid: cached.metadata.uid.clone(), resource_version: None };
         match api.delete(name, &DeleteParams::default().preconditions(exactly)).await {
             Ok(_) => Ok(()),
-            Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(()),
+            Err(error) if is_not_found(&error) => Ok(()),
             Err(error) => Err(failed("delete ResourceClaim", key)(error)),
         }
     }
