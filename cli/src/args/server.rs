@@ -16,11 +16,11 @@ use super::values;
 #[command(next_help_heading = "Listening")]
 pub(crate) struct ListenArgs {
     /// Address and port to serve on; port 0 selects a free one. On an address that other machines can reach, the server
-    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address and
-    /// without --insecure-loopback, --node and every flag of authentication or authorization make the server require
-    /// credentials. With --node, or if no flag identifies users, it then also creates its own certificates, unless
-    /// --tls-cert-file is set. A server that creates its own certificates writes the administrator's credentials to
-    /// admin.kubeconfig in --data-dir
+    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address, unless
+    /// --insecure-loopback is set, the server requires credentials if --node or any flag of authentication or
+    /// authorization is set. With --node, or if no flag identifies users, it then also creates its own certificates,
+    /// unless --tls-cert-file is set. A server that creates its own certificates writes the administrator's credentials
+    /// to admin.kubeconfig in --data-dir
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// File to which the server writes its URL when it is ready, for scripts
