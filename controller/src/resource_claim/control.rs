@@ -183,7 +183,8 @@ impl Controller {
     /// process stops before it writes the status, the next sync finds the claims.
     async fn sync_pod(&self, key: &str) -> Result<(), ResourceClaimError> {
         // The claims of an ended pod are deleted, and must not be created again.
-        let Some(pod) = self.pods.get(key).filter(|pod| !is_terminating(pod.as_ref()) && !is_done(pod)) else {
+        let Some(pod) = self.pods.get(key).filter(|pod| !is_terminating(pod.as_ref()) && !is_done(pod))
+        else {
             return Ok(());
         };
         let namespace = split_key(key).0;
