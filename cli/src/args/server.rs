@@ -16,11 +16,11 @@ use super::values;
 #[command(next_help_heading = "Listening")]
 pub(crate) struct ListenArgs {
     /// Address and port to serve on; port 0 selects a free one. On an address that other machines can reach, the server
-    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address, unless
-    /// --insecure-loopback is set, the server requires credentials if --node or any flag of authentication or
-    /// authorization is set. With --node, or if no flag identifies users, it then also creates its own certificates,
-    /// unless --tls-cert-file is set. A server that creates its own certificates writes the administrator's credentials
-    /// to admin.kubeconfig in --data-dir
+    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address without
+    /// --insecure-loopback, the server requires credentials if --node or any flag of authentication or authorization is
+    /// set. If it requires credentials there and --tls-cert-file is not set, it creates its own certificates in two
+    /// cases: --node is set, or no flag that identifies users (such as --token-auth-file) is set. A server that creates
+    /// its own certificates writes the administrator's credentials to admin.kubeconfig in --data-dir
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// File to which the server writes its URL when it is ready, for scripts
@@ -37,10 +37,10 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "tls_cert_file")]
     pub(crate) tls_san: Vec<String>,
     /// On a loopback address, treat every request without credentials as a request of an administrator, even with
-    /// --authorization-mode, but not with --tls-san, --anonymous-auth, --enable-bootstrap-token-auth or a flag that
-    /// identifies users, such as --token-auth-file. Without --insecure-loopback, the server does so only for processes
-    /// of its own user and of root, and only if it does not require credentials (see --listen). You cannot combine
-    /// --insecure-loopback with --node
+    /// --authorization-mode. The server nevertheless requires credentials if you also set --tls-san, --anonymous-auth,
+    /// --enable-bootstrap-token-auth or a flag that identifies users, such as --token-auth-file. Without
+    /// --insecure-loopback, the server does so only for processes of its own user and of root, and only if it does not
+    /// require credentials (see --listen). You cannot combine --insecure-loopback with --node
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean)]
     pub(crate) insecure_loopback: bool,
