@@ -17,10 +17,10 @@ use super::values;
 pub(crate) struct ListenArgs {
     /// Address and port to serve on; port 0 selects a free one. On an address that other machines can reach, the server
     /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address without
-    /// --insecure-loopback, the server requires credentials if --node or any flag of authentication or authorization is
-    /// set. If it requires credentials there and --tls-cert-file is not set, it creates its own certificates in two
-    /// cases: --node is set, or no flag that identifies users (such as --token-auth-file) is set. A server that creates
-    /// its own certificates writes the administrator's credentials to admin.kubeconfig in --data-dir
+    /// --insecure-loopback, the server requires credentials if --node, --tls-san or any flag of authentication or
+    /// authorization is set. It then creates its own certificates, too, except in two cases: --tls-cert-file is set; or a
+    /// flag that identifies users (such as --token-auth-file) is set, and neither --node nor --tls-san is. A server that
+    /// creates its own certificates writes the administrator's credentials to admin.kubeconfig in --data-dir
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// File to which the server writes its URL when it is ready, for scripts
@@ -39,8 +39,9 @@ pub(crate) struct ListenArgs {
     /// On a loopback address, treat every request without credentials as a request of an administrator, even with
     /// --authorization-mode. The server nevertheless requires credentials if you also set --tls-san, --anonymous-auth,
     /// --enable-bootstrap-token-auth or a flag that identifies users, such as --token-auth-file. Without
-    /// --insecure-loopback, the server does so only for processes of its own user and of root, and only if it does not
-    /// require credentials (see --listen). You cannot combine --insecure-loopback with --node
+    /// --insecure-loopback, the server treats only the requests of its own user and of root as requests of an
+    /// administrator, and only if it does not require credentials (see --listen). You cannot combine --insecure-loopback
+    /// with --node
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean)]
     pub(crate) insecure_loopback: bool,
