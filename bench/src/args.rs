@@ -159,7 +159,7 @@ pub struct BenchArgs {
     #[arg(long, value_enum, default_value = "full")]
     pub(crate) scale: Scale,
     /// Number of operations (overrides --scale): requests in the rows create-*, get-64 and patch-64, writes in watch, claims
-    /// and volumes in bind and csi, pods in node
+    /// (each with one volume) in bind and csi, pods in node
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) operations: Option<u32>,
     /// Seconds to observe idle servers and agents (overrides --scale)

@@ -28,7 +28,8 @@ pub(crate) struct AuthenticationArgs {
           value_parser = values::boolean)]
     pub(crate) anonymous_auth: Option<bool>,
     /// Accept bootstrap tokens, which are Secrets of the type bootstrap.kubernetes.io/token in the namespace kube-system
-    /// [default: true if the server creates its own certificates and its port accepts only TLS, else false]
+    /// [default: true if the server creates its own certificates, and --tls-san is set or --listen is not a loopback
+    /// address; else false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = values::boolean)]
     pub(crate) enable_bootstrap_token_auth: Option<bool>,

@@ -16,11 +16,11 @@ use super::values;
 #[command(next_help_heading = "Listening")]
 pub(crate) struct ListenArgs {
     /// Address and port to serve on; port 0 selects a free one. On an address that other machines can reach, the server
-    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address, unless
-    /// --insecure-loopback is set, the server requires credentials if --node or any flag of authentication or
-    /// authorization is set. With --node, or if no flag identifies users, it then also creates its own certificates,
-    /// unless --tls-cert-file is set. A server that creates its own certificates writes the administrator's credentials
-    /// to admin.kubeconfig in --data-dir
+    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address without
+    /// --insecure-loopback, the server requires credentials if --node, --tls-san or any flag of authentication or
+    /// authorization is set. It then creates its own certificates, too, except in two cases: you set --tls-cert-file; or
+    /// you set a flag that identifies users (such as --token-auth-file), but neither --node nor --tls-san. A server that
+    /// creates its own certificates writes the administrator's credentials to admin.kubeconfig in --data-dir
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// File to which the server writes its URL when it is ready, for scripts
@@ -37,9 +37,10 @@ pub(crate) struct ListenArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "tls_cert_file")]
     pub(crate) tls_san: Vec<String>,
     /// On a loopback address, treat every request without credentials as a request of an administrator, even with
-    /// --authorization-mode, but not with --tls-san, --anonymous-auth, --enable-bootstrap-token-auth or a flag that
-    /// identifies users, such as --token-auth-file. Without --insecure-loopback, the server does so only for processes
-    /// of its own user and of root, and only if it does not require credentials (see --listen). You cannot combine
+    /// --authorization-mode. The server nevertheless requires credentials if you also set --tls-san, --anonymous-auth,
+    /// --enable-bootstrap-token-auth or a flag that identifies users, such as --token-auth-file. Without
+    /// --insecure-loopback, a server that does not require credentials (see --listen) treats a request as that of an
+    /// administrator only if the client's process runs as root or as the server's own user. You cannot combine
     /// --insecure-loopback with --node
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = values::boolean)]
@@ -111,9 +112,9 @@ pub struct StoreArgs {
     /// memory of the machine, or of the control group if that is less, because all objects are in memory]
     #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
     pub store_max_bytes: Option<u64>,
-    /// Free space on the disk below which the server accepts only deletes, and updates that do not grow the store. The
-    /// server rejects Events below twice this value [default: 64 MiB or a tenth of the store, whichever is more, but at
-    /// most an eighth of the disk]
+    /// Free space on the disk below which the server accepts only deletes, and updates that do not grow the store. If
+    /// less than twice this value is free, the server rejects Events [default: 64 MiB or a tenth of the store, whichever
+    /// is more, but at most an eighth of the disk]
     #[arg(long, value_name = "BYTES", value_parser = values::byte_limit)]
     pub store_min_free_bytes: Option<u64>,
 }
