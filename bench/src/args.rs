@@ -133,7 +133,8 @@ pub struct BenchArgs {
     /// Rows to measure [default: all]
     #[arg(value_enum, value_name = "ROW")]
     pub(crate) rows: Vec<RowName>,
-    /// Start this orlop binary instead of the running one, for example an older version
+    /// orlop binary that bench starts as the server to measure, for example an older version [default: the binary that
+    /// runs bench]
     #[arg(long, value_name = "FILE", conflicts_with = "server")]
     pub(crate) program: Option<PathBuf>,
     /// URL of a running server to measure; by default, bench starts its own servers and stops them

@@ -40,7 +40,7 @@ pub(crate) async fn resolve(endpoint: Endpoint) -> Endpoint {
     let Some(admin) = candidate(&endpoint, dirs.into_iter()) else { return endpoint };
     match anonymous::ask(&endpoint).await {
         // The server may use TLS only, or belong to another user: the certificate of the server is in the file.
-        AnonymousResponse::Rejected | AnonymousResponse::Invalid => Endpoint::Certificate(Box::new(admin)),
+        AnonymousResponse::Rejected | AnonymousResponse::Invalid => admin,
         // The file may be one of an earlier start with other flags.
         AnonymousResponse::Accepted | AnonymousResponse::NoServer => endpoint,
     }
@@ -56,17 +56,16 @@ fn dirs(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathB
     dirs
 }
 
-/// The administrator's certificate for this endpoint, from the kubeconfig in one of the directories.
-fn candidate(endpoint: &Endpoint, mut dirs: impl Iterator<Item = PathBuf>) -> Option<ClientCertificate> {
+/// This endpoint with the administrator's certificate from the kubeconfig in one of the directories.
+fn candidate(endpoint: &Endpoint, mut dirs: impl Iterator<Item = PathBuf>) -> Option<Endpoint> {
     let Endpoint::Url { url, token: None, ca_file: None, .. } = endpoint else { return None };
     if !url.starts_with("http://") || !is_here(endpoint) {
         return None;
     }
     let wanted = host_of(endpoint)?;
     dirs.find_map(|dir| {
-        let admin = read(&dir.join(FILE))?;
-        let found = host_of(&Endpoint::Certificate(Box::new(admin.clone())))?;
-        is_same(&found, &wanted).then_some(admin)
+        let admin = Endpoint::Certificate(Box::new(read(&dir.join(FILE))?));
+        is_same(&host_of(&admin)?, &wanted).then_some(admin)
     })
 }
 
@@ -130,8 +129,8 @@ mod tests {
             ("8 a kubeconfig", Endpoint::Kubeconfig { path: None, context: None, server: None }, false),
         ] {
             let dirs = [empty.path().to_owned(), dir.path().to_owned()].into_iter();
-            let got = candidate(&endpoint, dirs).map(|admin| admin.url);
-            assert_eq!(got.as_deref(), want.then_some("https://127.0.0.1:8080"), "{case}");
+            let got = candidate(&endpoint, dirs).and_then(|admin| host_of(&admin));
+            assert_eq!(got, want.then(|| ("127.0.0.1".to_owned(), 8080)), "{case}");
         }
     }
 

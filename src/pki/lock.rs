@@ -6,16 +6,16 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use orlop_store::embedded::lock_within;
+use rustix::fs::{Mode, OFlags};
 
 /// The file. A directory itself cannot be locked on NFS.
 const LOCK: &str = "lock";
-/// How long a server waits for a process that is exiting, and how often it tries. A program that a killed server was about to start
+/// How long a server waits for a process that is exiting. A program that a killed server was about to start
 /// inherits the lock until its exec.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a directory is not locked.
 #[derive(Debug, thiserror::Error)]
@@ -32,19 +32,13 @@ pub(crate) enum LockError {
 /// Locks an existing directory until the returned file is dropped.
 pub(super) fn take(dir: &Path, patience: Duration) -> Result<File, LockError> {
     let path = dir.join(LOCK);
-    let failed = |errno| LockError::File { path: path.clone(), error: io::Error::from(errno) };
+    let failed = |error: io::Error| LockError::File { path: path.clone(), error };
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
-    let file = File::from(file);
-    let until = Instant::now() + patience;
-    loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(PAUSE),
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(LockError::InUse { dir: dir.to_owned() }),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(failed(errno)),
-        }
+    let file = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600));
+    let file = file.map(File::from).map_err(|errno| failed(errno.into()))?;
+    match lock_within(&file, patience).map_err(failed)? {
+        true => Ok(file),
+        false => Err(LockError::InUse { dir: dir.to_owned() }),
     }
 }
 

@@ -107,9 +107,10 @@ impl Authenticators {
             true => self.with_credentials(request).await,
             false => self.without_authentication(request).await,
         }?;
-        let is_page =
-            bearer_token(request.headers()).is_some_and(|token| token.starts_with(TOKEN_PREFIX.as_bytes()));
-        if is_page {
+        // Most servers have no sign-in, and read the header only once.
+        if self.page_sign_in.is_some()
+            && bearer_token(request.headers()).is_some_and(|token| token.starts_with(TOKEN_PREFIX.as_bytes()))
+        {
             request.extensions_mut().insert(PageToken);
         }
         // Removed, so that no later code uses them as credentials.

@@ -18,6 +18,7 @@ use http::header::{ACCEPT, CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method};
 use jiff::Timestamp;
 use orlop_api::status::ApiError;
+use orlop_auth::impersonation::USER as IMPERSONATE_USER;
 use orlop_auth::page_session::{ExchangeError, PageSessions, TOKEN_PREFIX};
 use orlop_auth::{UserInfo, guard};
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -29,8 +30,6 @@ use crate::clock::Clock;
 use crate::encode::answer;
 use crate::encode::negotiate::RequestedEncoding;
 
-/// The header of a request that impersonates a user.
-const IMPERSONATE_USER: &str = "impersonate-user";
 /// The path where the page exchanges a code.
 const EXCHANGE: &str = "/orlop/sign-in";
 /// The path where a user gets a code.

@@ -16,7 +16,8 @@ use crate::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 use crate::selection::Selection;
 use crate::user::{ANONYMOUS, AUTHENTICATED, NODES, UNAUTHENTICATED};
 
-const USER: &str = "impersonate-user";
+/// The header with the name of the user, without which a request impersonates no user.
+pub const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";

@@ -26,11 +26,11 @@ and missing, the timeout expired, or a request failed; 2 the command line is wro
 /// Footer of `node gc --help`.
 const GC_HELP: &str = "\
 Run this command on the machine of the node. The command searches for directories of pods that do not exist in the API. It removes \
-empty directories, moves directories with files to the subdirectory `quarantine` of --root-dir, and only reports a directory if it \
-contains a mount or records of containers. It does not unmount the volumes of such pods: it reports them, and the agent that runs, or \
-the next one that starts, unmounts them. While an agent runs with this --root-dir, the agent removes and moves these directories \
-itself, and the command only reports them. Only --purge-quarantine deletes from the quarantine. This deletion does not follow links, \
-and skips entries of the quarantine that contain a mount.
+empty directories, and moves directories with files to the subdirectory `quarantine` of --root-dir. If a directory contains a mount or \
+records of containers, the command only reports it. The command reports the volumes of pods that do not exist in the API, but does not \
+unmount them: the running node agent unmounts these volumes, or the next agent that starts. While an agent runs with this --root-dir, \
+the agent removes and moves these directories itself, and the command only reports them. Only --purge-quarantine deletes from the \
+quarantine. This deletion does not follow links, and skips entries of the quarantine that contain a mount.
 
 Exit codes: 0 no leftovers; 1 leftovers remain, or --dry-run found some; 2 the command failed, or the command line is wrong.";
 

@@ -1,7 +1,8 @@
 //! A client certificate in memory: the client reads no kubeconfig, so no other program can replace it with one that runs commands.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::Uri;
-use k8s_openapi::ByteString;
 use kube::Config;
 use kube::config::AuthInfo;
 use rustls::pki_types::CertificateDer;
@@ -29,18 +30,12 @@ impl ClientCertificate {
         // Only these count, and not those of the system.
         config.root_cert = Some(roots.map_err(damaged)?.into_iter().map(|root| root.to_vec()).collect());
         config.auth_info = AuthInfo {
-            client_certificate_data: Some(base64(&self.certificate)),
-            client_key_data: Some(base64(&self.key).into()),
+            client_certificate_data: Some(STANDARD.encode(&self.certificate)),
+            client_key_data: Some(STANDARD.encode(&self.key).into()),
             ..AuthInfo::default()
         };
         Ok(config)
     }
-}
-
-fn base64(text: &str) -> String {
-    let value = serde_json::to_value(ByteString(text.as_bytes().to_vec()));
-    // Bytes serialize to a string.
-    value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -26,25 +26,15 @@ impl Lock {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(&path).map_err(io("open"))?;
-        let until = Instant::now() + patience;
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::WouldBlock) if Instant::now() < until => {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                Err(TryLockError::WouldBlock) => {
-                    let mut holder = String::new();
-                    // The holder is read on a best-effort basis.
-                    let _ = file.read_to_string(&mut holder);
-                    let holder = match holder.trim() {
-                        "" => "an unidentified process".to_owned(),
-                        holder => holder.to_owned(),
-                    };
-                    return Err(OpenError::Locked { path: dir.to_owned(), holder });
-                }
-                Err(TryLockError::Error(source)) => return Err(io("lock")(source)),
-            }
+        if !lock_within(&file, patience).map_err(io("lock"))? {
+            let mut holder = String::new();
+            // The holder is read on a best-effort basis.
+            let _ = file.read_to_string(&mut holder);
+            let holder = match holder.trim() {
+                "" => "an unidentified process".to_owned(),
+                holder => holder.to_owned(),
+            };
+            return Err(OpenError::Locked { path: dir.to_owned(), holder });
         }
         let content = format!("pid {} on {}\n", std::process::id(), host());
         let written =
@@ -54,6 +44,24 @@ impl Lock {
             tracing::warn!(%error, path = %path.display(), "cannot write the holder into the lock file");
         }
         Ok(Lock { _file: file })
+    }
+}
+
+/// Locks a file until it is closed. Returns false if another process still has the lock after `patience`.
+///
+/// # Errors
+/// The file system cannot lock the file.
+pub fn lock_within(file: &File, patience: Duration) -> std::io::Result<bool> {
+    let until = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
     }
 }
 

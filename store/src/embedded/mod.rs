@@ -95,6 +95,7 @@ use crate::{
 
 pub use self::disk_space::{DiskSpace, FileSystem, Space};
 pub(crate) use self::frame::StoreId;
+pub use self::lock::lock_within;
 pub(crate) use self::offline::make;
 pub use self::offline::{Compacted, compact, purge};
 pub use self::options::Options;

@@ -4,111 +4,59 @@
 //! stop, so that no operation is incomplete; watches end cleanly and requests in flight finish; a snapshot in
 //! progress is finished; the store is closed.
 
-use std::future::Future;
+mod error;
+mod store;
+mod task;
+
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use orlop_apiserver::insight::redact::former_version;
-use orlop_apiserver::insight::replay::{HeldClock, ReplayError, replay};
 use orlop_apiserver::peer_certificates::ClientAuthorities;
 use orlop_apiserver::service_account::key_file::key_file;
-use orlop_apiserver::{Config, Projection, Server, ServerError};
-use orlop_cli::args::{LoopArgs, StoreArgs, StoreBackend};
+use orlop_apiserver::{Config, Server};
+use orlop_cli::args::{LoopArgs, StoreBackend};
 use orlop_cli::config::settings;
 use orlop_cli::config::{Nodes, Role, ServerConfig, TlsSource};
-use orlop_client::client::{self, ConnectError, Endpoint};
+use orlop_client::client::{self, Endpoint};
 use orlop_client::component::{self, ClientBuilder, Component, SharedClient, accounts};
 use orlop_client::failing::Failing;
 use orlop_client::informers::Informers;
 use orlop_client::names::controller;
 use orlop_controller::account_tokens::signer::{TokenSigner, TokenSubject};
-use orlop_controller::certificates::authority::{SigningAuthority, SigningAuthorityError};
-use orlop_controller::manager::{self, ManagerError};
+use orlop_controller::certificates::authority::SigningAuthority;
+use orlop_controller::manager;
 use orlop_csi_hostpath as hostpath;
-use orlop_encryption::{Encryption, EncryptionError};
 use orlop_node::config::NodeConfig;
-use orlop_store::embedded::{Embedded, Options as StoreOptions, Retention};
-use orlop_store::memory::{Memory, MemoryOptions};
-use orlop_store::{Clock, Kv, MemoryBudget, OpenError, Redact, Revision, Sensitive};
-use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use orlop_store::MemoryBudget;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::agent::{self, AgentProcessError};
-use crate::audit::{self, AuditError};
-use crate::authentication::{self, AuthenticationError};
-use crate::authority::{self, AuthorityError};
-use crate::authorization::{self, AuthorizationError};
+pub(crate) use self::error::RunError;
+use self::task::Task;
+use crate::agent;
+use crate::audit;
+use crate::authentication;
+use crate::authority;
+use crate::authorization;
 use crate::background::Background;
-use crate::component_credentials::{self, ComponentProcess, NoCredentials};
+use crate::component_credentials::{self, ComponentProcess};
 use crate::components::LocalClients;
-use crate::data_dir::{self, DataDirError};
+use crate::data_dir;
 use crate::encryption;
 use crate::explain::Explainer;
 use crate::listen::{self, ListenError, Listener, files};
 use crate::machine_memory;
-use crate::nodes::{self, Local, NodeError};
+use crate::nodes::{self, Local};
 use crate::notify;
-use crate::pki::{self, OwnAuthority, PkiError};
+use crate::pki::{self, OwnAuthority};
 use crate::shutdown;
 use crate::sign_in;
 use crate::signing;
 use crate::snapshots;
 use crate::tls::{TlsKeeper, TlsOrigin};
-
-/// Why a process ended.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RunError {
-    #[error("signals cannot be received")]
-    Signals(#[source] std::io::Error),
-    #[error("the system has no threads left for the controllers")]
-    Threads(#[source] std::io::Error),
-    #[error(transparent)]
-    Authorization(#[from] AuthorizationError),
-    #[error(transparent)]
-    DataDir(#[from] DataDirError),
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    #[error(transparent)]
-    Pki(#[from] PkiError),
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    #[error(transparent)]
-    Controllers(#[from] ManagerError),
-    #[error(transparent)]
-    Signing(#[from] SigningAuthorityError),
-    #[error(transparent)]
-    Audit(#[from] AuditError),
-    #[error(transparent)]
-    Authentication(#[from] AuthenticationError),
-    #[error(transparent)]
-    Authority(#[from] AuthorityError),
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    #[error(transparent)]
-    NoCredentials(#[from] NoCredentials),
-    #[error("the driver cannot serve")]
-    Driver(#[from] hostpath::ServeError),
-    #[error(transparent)]
-    Node(#[from] NodeError),
-    #[error(transparent)]
-    Agent(#[from] AgentProcessError),
-    #[error("the store cannot be opened")]
-    Store(#[source] OpenError),
-    #[error(transparent)]
-    Encryption(#[from] EncryptionError),
-    #[error("nothing is served of the file of --from")]
-    Replay(#[from] ReplayError),
-    /// A panic; its message is in the log already.
-    #[error("{0} ended by a panic")]
-    Panic(&'static str),
-}
-
-type Store = Arc<dyn Kv<Projection>>;
 
 /// Runs the parts of a role until a stop signal.
 pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
@@ -164,7 +112,7 @@ pub(crate) async fn serve(
     let encryption = encryption::load(&config.encryption).await;
     let encryption =
         Arc::new(encryption.map_err(|_| RunError::Panic("reading the encryption configuration"))??);
-    let (store, place) = open(&config.store, encryption.clone(), &memory).await?;
+    let (store, place) = store::open(&config.store, encryption.clone(), &memory).await?;
     let explainer = Explainer::default();
     let failing = Failing::default();
     let more_metrics = failing.clone();
@@ -383,143 +331,4 @@ async fn drive(options: hostpath::Options, stop: CancellationToken) -> Result<()
     hostpath::serve(options, ready, stop.cancelled_owned()).await?;
     tracing::info!("stopped");
     Ok(())
-}
-
-/// Opens the store. Returns it with a description of its location.
-async fn open(
-    args: &StoreArgs,
-    encryption: Arc<Encryption>,
-    memory: &Arc<MemoryBudget>,
-) -> Result<(Store, String), RunError> {
-    let clock = Arc::new(HeldClock::default());
-    let opened = open_with(args, clock.clone(), encryption, memory.clone()).await?;
-    if let Some(file) = &args.from {
-        let done = fill(args, &*opened.0, &clock, file).await;
-        if done.is_err() {
-            opened.0.close().await;
-        }
-        done?;
-    }
-    Ok(opened)
-}
-
-/// Replays a capture into the store.
-async fn fill(
-    args: &StoreArgs,
-    store: &dyn Kv<Projection>,
-    clock: &HeldClock,
-    file: &Path,
-) -> Result<(), ReplayError> {
-    if args.store_backend == StoreBackend::Embedded && store.head().revision() == Revision::ZERO {
-        // The replay runs in memory first, so that an invalid file is detected before anything is written to the disk.
-        let trial = Arc::new(HeldClock::default());
-        let options = MemoryOptions { clock: trial.clone(), ..MemoryOptions::default() };
-        replay(&Memory::with(options), &trial, file, args.at).await?;
-    }
-    let done = replay(store, clock, file, args.at).await?;
-    let file = file.display();
-    tracing::info!(
-        "{} objects and {} writes of {file}, up to its revision {}",
-        done.objects,
-        done.writes,
-        done.reached
-    );
-    if done.secrets > 0 {
-        tracing::warn!(
-            "captures do not contain the values of Secrets: {} Secrets have only their keys",
-            done.secrets
-        );
-    }
-    if let Some(why) = done.broken_off {
-        tracing::warn!("{file} was broken off at revision {}: {why}", done.reached);
-    }
-    Ok(())
-}
-
-async fn open_with(
-    args: &StoreArgs,
-    clock: Arc<dyn Clock>,
-    encryption: Arc<Encryption>,
-    memory: Arc<MemoryBudget>,
-) -> Result<(Store, String), RunError> {
-    let half = || machine_memory::bytes().map_or(0, |bytes| bytes / 2);
-    let max_data = args.store_max_bytes.unwrap_or_else(half);
-    let retention = Retention {
-        age: args.store_retention_age,
-        revisions: args.store_retention_revisions,
-        bytes: args.store_retention_bytes,
-    };
-    match args.store_backend {
-        StoreBackend::Memory => {
-            let sensitive = sensitive(args.store_retention_secrets);
-            let options = MemoryOptions { clock, retention, sensitive, max_data, ..MemoryOptions::default() };
-            Ok((Arc::new(Memory::with(options)), "in memory (lost when this process ends)".to_owned()))
-        }
-        StoreBackend::Embedded => {
-            let dir = data_dir::prepare(args.data_dir.as_deref())?;
-            let place = format!("in {}", dir.display());
-            let options = StoreOptions {
-                retention,
-                sensitive: sensitive(args.store_retention_secrets),
-                max_data,
-                memory,
-                min_free_bytes: args.store_min_free_bytes,
-                clock,
-                transformer: Some(encryption),
-                // Events describe the past; the desired state is more important.
-                shed_first: vec!["/registry/events/".to_owned()],
-                ..StoreOptions::default()
-            };
-            // Opening reads and verifies all files, so it must not block a thread that serves requests.
-            let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, options)).await;
-            let store = opened.map_err(|_| RunError::Panic("opening the store"))?.map_err(RunError::Store)?;
-            Ok((Arc::new(store), place))
-        }
-    }
-}
-
-/// The retention of Secrets, and of the signing keys that earlier versions stored.
-fn sensitive(age: Duration) -> Sensitive {
-    let prefixes = ["/registry/secrets/", "/registry/orlop.serviceaccountkeys/"].map(str::to_owned).into();
-    let default = Sensitive::default();
-    let redact = Redact(Arc::new(former_version));
-    Sensitive { prefixes, age: age.max(default.age), redact, ..default }
-}
-
-/// An optional background task.
-struct Task {
-    name: &'static str,
-    handle: Option<JoinHandle<Result<(), RunError>>>,
-}
-
-impl Task {
-    fn none(name: &'static str) -> Self {
-        Task { name, handle: None }
-    }
-
-    fn spawn<E: Into<RunError>>(&mut self, body: impl Future<Output = Result<(), E>> + Send + 'static) {
-        self.spawn_on(body, &Handle::current());
-    }
-
-    fn spawn_on<E: Into<RunError>>(
-        &mut self,
-        body: impl Future<Output = Result<(), E>> + Send + 'static,
-        threads: &Handle,
-    ) {
-        self.handle = Some(threads.spawn(async { body.await.map_err(Into::into) }));
-    }
-
-    /// Waits for the end of the task; never returns if there is no task.
-    async fn ended(&mut self) -> Result<(), RunError> {
-        let Some(handle) = &mut self.handle else { return std::future::pending().await };
-        let result = handle.await;
-        self.handle = None;
-        // The task is never aborted, so a missing result is a panic.
-        result.unwrap_or(Err(RunError::Panic(self.name)))
-    }
-
-    /// Waits for the end of the task; returns immediately if there is no task.
-    async fn finish(&mut self) -> Result<(), RunError> {
-        if self.handle.is_none() { Ok(()) } else { self.ended().await }
-    }
 }
