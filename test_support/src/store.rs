@@ -363,10 +363,12 @@ impl Store {
     ) -> Answer {
         let mut next = self.get(kind, namespace, name)?;
         let mut patch = patch.clone();
-        let removed = patch["metadata"].as_object_mut().and_then(|meta| meta.remove(REMOVED_FINALIZERS));
+        // `get_mut` adds no member; a null would remove the metadata.
+        let metadata = patch.get_mut("metadata").and_then(Value::as_object_mut);
+        let removed = metadata.and_then(|metadata| metadata.remove(REMOVED_FINALIZERS));
         merge_into(&mut next, &patch);
         let removed = removed.as_ref().and_then(Value::as_array).into_iter().flatten();
-        if let Some(finalizers) = next["metadata"]["finalizers"].as_array_mut() {
+        if let Some(finalizers) = next.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
             removed.for_each(|gone| finalizers.retain(|finalizer| finalizer != gone));
         }
         if patch.pointer("/metadata/resourceVersion").is_none() {

@@ -149,13 +149,8 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         }),
         Err(error) => Err(error),
     };
-    let response = match result {
-        Ok(mut response) => {
-            if let Some(text) = deprecated {
-                answer::add_warnings(response.headers_mut(), &[text]);
-            }
-            response
-        }
+    let mut response = match result {
+        Ok(response) => response,
         Err(error) => {
             if error.code >= 500 {
                 log_failure(parts.uri.path(), &error);
@@ -166,15 +161,15 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
                 media => media,
             };
             let mut response = answer::error(&error, media, pretty);
-            if let Some(text) = deprecated.filter(|_| is_custom) {
-                answer::add_warnings(response.headers_mut(), &[text]);
-            }
             if verb.is_mutating() {
                 close_where_body_is_left(&error, parts.version, response.headers_mut());
             }
             response
         }
     };
+    if let Some(text) = deprecated {
+        answer::add_warnings(response.headers_mut(), &[text]);
+    }
     let response = match &audited {
         Some((audited, kind)) if audited.records_response() && !audited.info().is_long_running() => {
             record_response(response, audited.clone(), kind.clone(), &server.limits.memory)

@@ -104,7 +104,9 @@ impl Accounts {
         let record = by_resource("", "v1", "secrets")
             .and_then(|kind| head.get(&dispatch::key(kind, &claims.namespace, &claims.secret)));
         let secret = record.and_then(|record| stored::decode(record).ok());
-        let account = super::find(&head, "serviceaccounts", &claims.namespace, &claims.account);
+        // No token depends on an object that cannot be read.
+        let account = super::find(&head, "serviceaccounts", &claims.namespace, &claims.account)
+            .map_err(|error| TokenError::Gone(error.message))?;
         let checked = check(token, &claims, secret.as_ref(), account.as_ref());
         let is_own = |secret: &Object| {
             let content = STANDARD.decode(secret.str_at(&["data", "token"]));

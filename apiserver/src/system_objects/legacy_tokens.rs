@@ -9,7 +9,7 @@ use orlop_api::object::{Object, show_time};
 use orlop_store::{Expect, Key, Op, Write};
 use serde_json::json;
 
-use super::commit;
+use super::repair::commit;
 use crate::dispatch;
 use crate::encode::stored;
 use crate::registry::by_resource;
@@ -50,5 +50,7 @@ pub(super) async fn keep(server: &Inner) -> Result<(), String> {
     object.set(&["data", SINCE], server.now().to_zoned(TimeZone::UTC).date().to_string());
     object.meta().remove("resourceVersion");
     let (value, view) = stored::encode(kind, &object);
-    commit(server, vec![Write { key: Key::from(key), expect, op: Op::Put { value, view } }]).await
+    let write = Write { key: Key::from(key), expect, op: Op::Put { value, view } };
+    // After a conflict, the next round reads the ConfigMap again.
+    commit(&*server.store, vec![write]).await.map(drop)
 }

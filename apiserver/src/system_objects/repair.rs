@@ -73,7 +73,7 @@ pub(super) async fn repair(
 }
 
 /// Commits the writes in groups. Returns the key of the last conflict; the writes of other groups are committed.
-async fn commit(
+pub(super) async fn commit(
     store: &dyn Kv<Projection>,
     mut writes: Vec<Write<Projection>>,
 ) -> Result<Option<Key>, String> {

@@ -44,7 +44,9 @@ pub fn decide(namespace: Option<&Namespace>, there: Option<&ConfigMap>, bundle: 
     if !namespace.is_some_and(wants) {
         return Need::Nothing;
     }
-    let data = BTreeMap::from([(KEY.to_owned(), bundle.unwrap_or_default().to_owned())]);
+    let current = there.and_then(|map| map.data.as_ref()).and_then(|data| data.get(KEY));
+    let bundle = bundle.or(current.map(String::as_str)).unwrap_or_default();
+    let data = BTreeMap::from([(KEY.to_owned(), bundle.to_owned())]);
     let Some(there) = there else {
         let annotations = BTreeMap::from([(ANN_DESCRIPTION.to_owned(), DESCRIPTION.to_owned())]);
         let metadata = ObjectMeta {
@@ -54,9 +56,7 @@ pub fn decide(namespace: Option<&Namespace>, there: Option<&ConfigMap>, bundle: 
         };
         return Need::Make(ConfigMap { metadata, data: Some(data), ..ConfigMap::default() });
     };
-    let has_key = there.data.as_ref().is_some_and(|data| data.contains_key(KEY));
-    let right = there.data.as_ref() == Some(&data) && annotation(there, ANN_DESCRIPTION) == Some(DESCRIPTION);
-    if right || bundle.is_none() && has_key {
+    if there.data.as_ref() == Some(&data) && annotation(there, ANN_DESCRIPTION) == Some(DESCRIPTION) {
         return Need::Nothing;
     }
     let mut next = there.clone();

@@ -89,7 +89,9 @@ fn root_ca_is_repaired_but_an_empty_bundle_replaces_no_other() {
         Need::Make(map) => format!("make {}", map.data.unwrap()[KEY]),
         Need::Replace(map) => {
             assert_eq!(annotation(&map, "mine"), Some("x"), "other annotations stay");
-            format!("replace {}", map.data.unwrap()[KEY])
+            let data = map.data.unwrap();
+            assert_eq!(data.len(), 1, "other keys are removed");
+            format!("replace {}", data[KEY])
         }
     };
     for (case, namespace, there, bundle, want) in [
@@ -109,6 +111,13 @@ fn root_ca_is_repaired_but_an_empty_bundle_replaces_no_other() {
         ("8 no authority, none", Some(&active), None, None, "make "),
         ("9 no CA, another ConfigMap", Some(&active), Some(&right), None, "nothing"),
         ("10 no authority, no key", Some(&active), Some(&map(json!({}), DESCRIPTION)), None, "replace "),
+        (
+            "11 no authority, more keys",
+            Some(&active),
+            Some(&map(json!({KEY: "PEM", "k": ""}), DESCRIPTION)),
+            None,
+            "replace PEM",
+        ),
     ] {
         assert_eq!(word(decide(namespace, there, bundle)), want, "{case}");
     }

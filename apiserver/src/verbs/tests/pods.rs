@@ -141,7 +141,7 @@ async fn evictions_respect_disruption_budgets() {
     let (target, body) = evict("b");
     let refused = rig.post(&target, body.clone()).await.expect(429);
     assert_eq!(refused.header("retry-after"), "");
-    let why = "The disruption budget x needs 1 healthy pods and has 2 currently";
+    let why = "The disruption budget x does not allow evicting pods currently";
     assert_eq!(text(&refused.json(), "/details/causes/0/message"), why);
     let mut second = budget;
     second["metadata"]["name"] = "y".into();

@@ -58,7 +58,9 @@ async fn date_since_which_tokens_are_tracked_is_published_and_restored() {
         "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking";
     assert_eq!(rig.get(map).await.expect(200).json()["data"], json!({"since": "2026-01-01"}));
     rig.patch(map, "merge", json!({"data": {"since": "2025-02-03"}})).await.expect(200);
-    let keep = async || system_objects::keep(&rig.server.inner(), false).await;
+    let keep = async || {
+        system_objects::keep(&rig.server.inner(), &mut system_objects::Progress::default(), false).await
+    };
     keep().await;
     assert_eq!(rig.get(map).await.expect(200).json()["data"], json!({"since": "2025-02-03"}), "a date stays");
     rig.patch(map, "merge", json!({"data": {"since": "x"}})).await.expect(200);
