@@ -48,9 +48,9 @@ fn target(pod: &Value) -> String {
     assigned.or_else(|| pod.pointer(required)?.as_str()).unwrap().to_owned()
 }
 
-/// The node and the image of every pod, by node.
+/// The node and the image of every pod that is not terminating, by node.
 fn images(api: &FakeApi) -> Vec<(String, String)> {
-    let pods = api.list("pods").into_iter();
+    let pods = api.list("pods").into_iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
     let image = |pod: &Value| pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
     let mut found: Vec<_> = pods.map(|pod| (target(&pod), image(&pod))).collect();
     found.sort();
