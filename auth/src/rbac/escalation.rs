@@ -16,12 +16,12 @@ const LISTED: usize = 100;
 
 /// Why a user that has the owned rules may not grant others; `None` if it may.
 pub fn escalation(user: &UserInfo, owned: &[Rule], wanted: &[Rule]) -> Option<String> {
-    let who = format!("user {:?} (groups={})", user.username, quoted(&user.groups));
+    let subject = format!("user {:?} (groups={})", user.username, quoted(&user.groups));
     let parts = wanted.iter().fold(0_usize, |sum, rule| sum.saturating_add(rule.count_parts()));
     let items = owned.iter().fold(1_usize, |sum, rule| sum.saturating_add(rule.count_items()));
     if parts > MAX_PARTS || parts.saturating_mul(items) > MAX_COMPARISONS {
         return Some(format!(
-            "{who} is attempting to grant rules with too many combinations of verbs, groups and resources"
+            "{subject} is attempting to grant rules with too many combinations of verbs, groups and resources"
         ));
     }
     let missing = compact(uncovered(owned, wanted, LISTED));
@@ -30,7 +30,7 @@ pub fn escalation(user: &UserInfo, owned: &[Rule], wanted: &[Rule]) -> Option<St
     }
     let lines: BTreeSet<String> = missing.iter().map(shown).collect();
     let lines = lines.into_iter().collect::<Vec<_>>().join("\n");
-    Some(format!("{who} is attempting to grant RBAC permissions not currently held:\n{lines}"))
+    Some(format!("{subject} is attempting to grant RBAC permissions not currently held:\n{lines}"))
 }
 
 /// Joins the verbs of rules that are otherwise equal.

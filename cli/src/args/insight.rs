@@ -12,8 +12,8 @@ pub(crate) const WHY_HELP: &str = "\
 KIND is a resource name as in kubectl (pvc, pv, pod, node, persistentvolumeclaims, deployments.apps ...), or attachment for \
 volumeattachments. For several objects, use KIND NAME NAME... or KIND/NAME KIND/NAME..., as in kubectl.
 
-Exit codes: 0 the object is healthy, or waits for an event that needs no action; 1 the object needs attention; 2 the command failed. \
-With several objects, the highest of their codes.
+Exit codes: 0 the object is healthy, continues by itself, or waits for something that usually follows; 1 the object needs attention; \
+2 the command failed. With several objects, the highest of their codes.
 
 The default server is http://127.0.0.1:8080. As a kubectl plugin, the command uses the server of the kubeconfig instead.";
 

@@ -27,10 +27,10 @@ and missing, the timeout expired, or a request failed; 2 the command line is wro
 const GC_HELP: &str = "\
 Run this command on the machine of the node. The command searches for directories of pods that do not exist in the API. It removes \
 empty directories, and moves directories with files to the subdirectory `quarantine` of --root-dir. If a directory contains a mount or \
-records of containers, the command only reports it. The command reports the volumes of pods that do not exist in the API, but does not \
-unmount them: the running node agent unmounts these volumes, or the next agent that starts. While an agent runs with this --root-dir, \
-the agent removes and moves these directories itself, and the command only reports them. Only --purge-quarantine deletes from the \
-quarantine. This deletion does not follow links, and skips entries of the quarantine that contain a mount.
+records of containers, the command only reports it. While an agent runs with this --root-dir, the command only reports directories: \
+the agent itself removes the empty ones and moves those with files. The command reports the volumes of pods that do not exist in the API, \
+but does not unmount them: the running node agent unmounts these volumes, or the next agent that starts. Only --purge-quarantine deletes \
+from the quarantine. This deletion does not follow links, and skips entries of the quarantine that contain a mount.
 
 Exit codes: 0 no leftovers; 1 leftovers remain, or --dry-run found some; 2 the command failed, or the command line is wrong.";
 

@@ -16,12 +16,9 @@ use super::values;
 #[command(next_help_heading = "Listening")]
 pub(crate) struct ListenArgs {
     /// Address and port to serve on; port 0 selects a free one. On an address that other machines can reach, the server
-    /// uses TLS; without --tls-cert-file, it creates its own certificates in --data-dir. On a loopback address without
-    /// --insecure-loopback, the server requires credentials if --node, --tls-san or any flag of authentication or
-    /// authorization is set. On a loopback address, a server that requires credentials also creates its own certificates
-    /// if --node or --tls-san is set, or if no flag that identifies users (such as --token-auth-file) is set. With
-    /// --tls-cert-file, it creates none. A server that creates its own certificates writes the administrator's
-    /// credentials to admin.kubeconfig in --data-dir
+    /// uses TLS. On a loopback address without --insecure-loopback, the server requires credentials if --node, --tls-san
+    /// or any flag of authentication or authorization is set. Without --tls-cert-file, the server creates its own
+    /// certificates in --data-dir if it needs them, and writes the administrator's credentials to admin.kubeconfig there
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080", value_parser = values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// File to which the server writes its URL when it is ready, for scripts

@@ -5,6 +5,10 @@
 //! They are packed with zstd and a dictionary of typical objects (`typical.jsonl`): the common parts of all objects then cost
 //! next to nothing. The dictionary exists only in this process and may change at any time; any JSON can be packed with it.
 
+mod written;
+
+pub use written::WrittenObjects;
+
 use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::sync::{Arc, LazyLock};

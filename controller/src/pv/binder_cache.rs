@@ -103,6 +103,10 @@ impl Binder {
         let kept = PackedObject::new(Arc::clone(&written));
         if !gone {
             self.store_volume_if(&kept, &written, |known| known.is_some_and(|known| is_news(known, &kept)))?;
+            let old = self.lock().written.volumes.push(&kept);
+            if let Some(old) = old {
+                old.pack();
+            }
         }
         Ok(written)
     }
@@ -115,6 +119,10 @@ impl Binder {
         let written = Arc::new(written);
         let kept = PackedObject::new(Arc::clone(&written));
         self.store_claim_if(&kept, &written, |known| known.is_some_and(|known| is_news(known, &kept)))?;
+        let old = self.lock().written.claims.push(&kept);
+        if let Some(old) = old {
+            old.pack();
+        }
         Ok(written)
     }
 

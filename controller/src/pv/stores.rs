@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::cache::{ClaimStore, VolumeStore};
+use orlop_client::packed_object::WrittenObjects;
 use orlop_volume::object::claim_key;
 
 /// The controller's view of volumes and claims.
@@ -14,10 +15,21 @@ pub struct Stores {
     pub volumes: VolumeStore,
     /// Claims.
     pub claims: ClaimStore,
+    /// Responses to the controller's own writes.
+    pub written: Written,
     /// Volumes that are being bound.
     pub reserved: Reserved,
     /// Volumes that were offered to waiting claims, by claim, until the claims are synced.
     pub offers: Offers,
+}
+
+/// The newest objects that the controller has written.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Volumes.
+    pub volumes: WrittenObjects<PersistentVolume>,
+    /// Claims.
+    pub claims: WrittenObjects<PersistentVolumeClaim>,
 }
 
 /// Offers to claims that have not been synced since.

@@ -148,13 +148,13 @@ async fn reviews_answer_as_requests() {
 async fn impersonation_needs_rights() {
     let rig = rig().await;
     let headers = [("impersonate-user", "ann"), ("impersonate-group", "ops")];
-    let who = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-    let found = rig.send("POST", who, &headers, Body::from("{}")).await.expect(201).json();
+    let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let found = rig.send("POST", reviews, &headers, Body::from("{}")).await.expect(201).json();
     assert_eq!(
         found["status"]["userInfo"],
         json!({"username": "ann", "groups": ["ops", "system:authenticated"]})
     );
-    rig.send("POST", who, &headers[1..], Body::from("{}")).await.expect(400);
+    rig.send("POST", reviews, &headers[1..], Body::from("{}")).await.expect(400);
 }
 
 /// A user with every right of constrained impersonation becomes no administrator.

@@ -264,7 +264,7 @@ fn depend<T: Ord + Clone>(
     map: &mut HashMap<String, BTreeSet<T>>,
     from: Option<&String>,
     to: Option<&String>,
-    who: &T,
+    dependent: &T,
 ) {
     if from == to {
         return;
@@ -272,13 +272,13 @@ fn depend<T: Ord + Clone>(
     if let Some(from) = from
         && let Some(all) = map.get_mut(from)
     {
-        all.remove(who);
+        all.remove(dependent);
         if all.is_empty() {
             map.remove(from);
         }
     }
     if let Some(to) = to {
-        map.entry(to.clone()).or_default().insert(who.clone());
+        map.entry(to.clone()).or_default().insert(dependent.clone());
     }
 }
 

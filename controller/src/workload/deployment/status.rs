@@ -180,15 +180,15 @@ fn progress(
     if was_over && status.replicas == status.updated_replicas {
         return;
     }
-    let who = match new.and_then(|set| set.metadata.name.as_deref()) {
+    let subject = match new.and_then(|set| set.metadata.name.as_deref()) {
         Some(name) => format!("ReplicaSet {name:?}"),
         None => format!("Deployment {:?}", deployment.metadata.name.as_deref().unwrap_or_default()),
     };
     if is_complete(deployment, status) {
-        let message = format!("{who} has successfully progressed.");
+        let message = format!("{subject} has successfully progressed.");
         set_condition(status, new_condition(PROGRESSING, "True", NEW_SET_AVAILABLE, message, now));
     } else if has_moved(old, status) {
-        let message = format!("{who} is progressing.");
+        let message = format!("{subject} is progressing.");
         let mut moved = new_condition(PROGRESSING, "True", "ReplicaSetUpdated", message, now);
         if let Some(current) = current.filter(|current| current.status == "True") {
             moved.last_transition_time = current.last_transition_time.clone();
@@ -197,7 +197,7 @@ fn progress(
         remove_condition(status, PROGRESSING);
         set_condition(status, moved);
     } else if has_timed_out(deployment, status, now) {
-        let message = format!("{who} has timed out progressing.");
+        let message = format!("{subject} has timed out progressing.");
         set_condition(status, new_condition(PROGRESSING, "False", TIMED_OUT, message, now));
     }
 }
