@@ -110,10 +110,10 @@ async fn lost_store_is_restored_from_a_snapshot() {
     assert!(output.contains("objects of revision"), "{output}");
     let status = orlop(&["snapshot", "status", &shown(&file), "-o", "json"]).unwrap();
     let status: Value = serde_json::from_str(&status).unwrap();
-    assert_eq!(status["kinds"]["configmaps"], 2, "{status}");
+    assert_eq!(status["kinds"]["configmaps"], 3, "{status}");
     assert_eq!(status["kinds"]["namespaces"], 4, "{status}");
     let table = orlop(&["snapshot", "status", &shown(&file)]).unwrap();
-    assert!(table.contains("configmaps                  2\n"), "{table}");
+    assert!(table.contains("configmaps                  3\n"), "{table}");
 
     // The old server continues to accept writes, and clients see them.
     let late = revision(&http.create(MAPS, &map("late", "after")).await);

@@ -93,7 +93,7 @@ impl Client {
         let (value, color) = self.value();
         let (_, collection, resource) = path(&key);
         let hold = self.random.random_ratio(1, 4);
-        let held = hold || resource != "configmaps";
+        let held = hold || resource != "secrets";
         let body = body(&key, &value, &color, hold, self.padding());
         let ask = Ask::Create { key, value, color, held };
         Sent { method: Method::POST, path: collection, content: JSON, body, ask }

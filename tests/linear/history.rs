@@ -12,7 +12,7 @@ pub(crate) type Revision = u64;
 /// One version of an object, with the fields that the rules use; `sum` covers everything except the revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
-    /// `configmaps/NAMESPACE/NAME`, `persistentvolumes/NAME`.
+    /// `secrets/NAMESPACE/NAME`, `persistentvolumes/NAME`.
     pub(crate) key: String,
     pub(crate) revision: Revision,
     pub(crate) uid: String,

@@ -90,7 +90,7 @@ async fn play(round: Round) -> Played {
     for namespace in ["hot", "warm"] {
         http.create("/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await;
     }
-    let begin = revision(&http.get("/api/v1/configmaps").await.expect(200));
+    let begin = revision(&http.get("/api/v1/secrets").await.expect(200));
     let recorder =
         Arc::new(Recorder::new(&format!("{name}-{seed}"), begin, if keep > 0 { keep } else { 10_000 }));
     let traffic = Traffic {
@@ -139,7 +139,7 @@ async fn play(round: Round) -> Played {
     for client in working {
         wait::in_time("the clients end", client).await.unwrap();
     }
-    let last = revision(&http.get("/api/v1/configmaps").await.expect(200));
+    let last = revision(&http.get("/api/v1/secrets").await.expect(200));
     tell.send(Some(last)).unwrap();
     for watcher in listening {
         wait::in_time("the watchers have heard everything", watcher).await.unwrap();
@@ -217,7 +217,7 @@ fn saved_history_is_linearizable() {
 #[test]
 fn every_key_has_a_recorded_prefix() {
     for key in KEYS {
-        let known = ["configmaps/", "persistentvolumeclaims/", "persistentvolumes/"];
+        let known = ["secrets/", "persistentvolumeclaims/", "persistentvolumes/"];
         assert!(known.iter().any(|prefix| key.starts_with(prefix)), "{key}");
     }
 }

@@ -93,16 +93,16 @@ impl Drop for Recorder {
 #[test]
 fn history_is_read_as_written() {
     use super::history::{Ask, Change, From, Outcome, Selector, StreamLine, What};
-    let object = serde_json::json!({"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "hot",
+    let object = serde_json::json!({"kind": "Secret", "metadata": {"name": "a", "namespace": "hot",
         "resourceVersion": "7", "uid": "u", "annotations": {"value": "v"}, "labels": {"color": "red"}}});
     let recorder = Recorder::new("unused", 3, 100);
-    let state = recorder.state("configmaps", &object);
-    assert_eq!((state.key.as_str(), state.revision, state.color.as_str()), ("configmaps/hot/a", 7, "red"));
+    let state = recorder.state("secrets", &object);
+    assert_eq!((state.key.as_str(), state.revision, state.color.as_str()), ("secrets/hot/a", 7, "red"));
     let mut later = object.clone();
     later["metadata"]["resourceVersion"] = "8".into();
-    assert_eq!(State::of("configmaps", &later).sum, state.sum, "the revision is not in the sum");
+    assert_eq!(State::of("secrets", &later).sum, state.sum, "the revision is not in the sum");
     later["metadata"]["labels"]["color"] = "blue".into();
-    assert_ne!(State::of("configmaps", &later).sum, state.sum);
+    assert_ne!(State::of("secrets", &later).sum, state.sum);
     let mut history = recorder.history().clone();
     history.recorders.push(1);
     let ask = Ask::Get { key: state.key.clone(), at_least: 0 };
@@ -116,7 +116,7 @@ fn history_is_read_as_written() {
         outcome,
     });
     let heard = vec![StreamLine { at: 3, what: What::Event(Change::Added, state) }];
-    let (prefix, selector) = ("configmaps/".to_owned(), Selector::Color("red".to_owned()));
+    let (prefix, selector) = ("secrets/".to_owned(), Selector::Color("red".to_owned()));
     let (from, request) = (From::After(3), "GET".to_owned());
     let (watcher, resumed, opened, answered, bookmarks) = (1, false, 1, 2, true);
     history.streams.push(Stream {

@@ -1,4 +1,5 @@
-//! The objects that clients and watchers use: a few of three kinds, with their paths and bodies.
+//! The objects that clients and watchers use: a few of three kinds, with their paths and bodies. The server itself writes no
+//! objects of these kinds.
 
 use rand::Rng as _;
 use rand::rngs::StdRng;
@@ -8,10 +9,10 @@ use super::history::{COLOR, Selector, VALUE};
 
 /// Few, so that clients compete for them.
 pub(crate) const KEYS: [&str; 8] = [
-    "configmaps/hot/a",
-    "configmaps/hot/b",
-    "configmaps/hot/c",
-    "configmaps/warm/a",
+    "secrets/hot/a",
+    "secrets/hot/b",
+    "secrets/hot/c",
+    "secrets/warm/a",
     "persistentvolumeclaims/hot/c",
     "persistentvolumeclaims/hot/d",
     "persistentvolumes/v",
@@ -19,9 +20,9 @@ pub(crate) const KEYS: [&str; 8] = [
 ];
 /// The prefixes of lists and watches.
 pub(crate) const PREFIXES: [&str; 5] = [
-    "configmaps/",
-    "configmaps/hot/",
-    "configmaps/warm/",
+    "secrets/",
+    "secrets/hot/",
+    "secrets/warm/",
     "persistentvolumeclaims/hot/",
     "persistentvolumes/",
 ];
@@ -84,7 +85,7 @@ pub(crate) fn body(key: &str, value: &str, color: &str, hold: bool, padding: usi
             object["spec"] = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
                 "hostPath": {"path": "/tmp/v"}});
         }
-        _ => object["data"] = json!({"value": value, "padding": "x".repeat(padding)}),
+        _ => object["stringData"] = json!({"value": value, "padding": "x".repeat(padding)}),
     }
     object
 }

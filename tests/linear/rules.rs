@@ -5,8 +5,8 @@ use super::history::{
     Ask, Change, Form, From, History, Operation, Outcome, Selector, State, Stream, StreamLine, Wants, What,
 };
 
-const A: &str = "configmaps/hot/a";
-const B: &str = "configmaps/hot/b";
+const A: &str = "secrets/hot/a";
+const B: &str = "secrets/hot/b";
 
 fn state(key: &str, revision: u64, uid: &str, value: &str, color: &str) -> State {
     let [key, uid, value, color] = [key, uid, value, color].map(str::to_owned);
@@ -51,7 +51,7 @@ fn get(key: &str) -> Ask {
 }
 
 fn list(wants: Wants, limit: usize) -> Ask {
-    let (prefix, selector) = ("configmaps/hot/".to_owned(), Selector::Everything);
+    let (prefix, selector) = ("secrets/hot/".to_owned(), Selector::Everything);
     Ask::List { prefix, selector, wants, after: None, limit }
 }
 
@@ -72,7 +72,7 @@ fn lines(from: u64, events: &[(Change, State)]) -> Vec<StreamLine> {
 }
 
 fn stream(watcher: u32, from: From, heard: Vec<StreamLine>) -> Stream {
-    let (prefix, selector) = ("configmaps/".to_owned(), Selector::Everything);
+    let (prefix, selector) = ("secrets/".to_owned(), Selector::Everything);
     let (opened, answered, request) = (950, 960, String::new());
     Stream {
         watcher,
@@ -196,11 +196,11 @@ fn invalid_writes_are_detected() {
         }),
         ("18 deleted by a collection that had listed it", &[], |h| {
             h.operations[4].ask =
-                Ask::DeleteAll { prefix: "configmaps/hot/".into(), selector: Selector::Name("a".into()) };
+                Ask::DeleteAll { prefix: "secrets/hot/".into(), selector: Selector::Name("a".into()) };
             h.operations[4].outcome = listed(14, &[a3()], false);
         }),
         ("19 listed for deletion, and still there", &["deleted"], |h| {
-            let (prefix, selector) = ("configmaps/hot/".to_owned(), Selector::Name("b".to_owned()));
+            let (prefix, selector) = ("secrets/hot/".to_owned(), Selector::Name("b".to_owned()));
             push(h, 600, 610, Ask::DeleteAll { prefix, selector }, listed(15, &[b1()], false));
         }),
         ("20 a write of unknown outcome is seen, and is gone again", &["read", "linearizable"], |h| {
@@ -297,7 +297,7 @@ fn invalid_reads_are_detected() {
 #[test]
 fn invalid_watches_are_detected() {
     judge(&[
-        ("1 filter: another namespace", &["filter"], |h| h.streams[1].prefix = "configmaps/warm/".into()),
+        ("1 filter: another namespace", &["filter"], |h| h.streams[1].prefix = "secrets/warm/".into()),
         ("2 filter: not selected", &["filter"], |h| h.streams[1].selector = Selector::Name("b".into())),
         ("3 filter: what is nothing to it", &["filter"], |h| {
             let what = What::Event(Modified, State { revision: 16, ..b1() });

@@ -266,7 +266,7 @@ pub(crate) fn start(
     roaming: u32,
     mut random: impl FnMut(u32) -> StdRng,
 ) -> Vec<Task> {
-    let resources = ["configmaps", "persistentvolumeclaims", "persistentvolumes"];
+    let resources = ["secrets", "persistentvolumeclaims", "persistentvolumes"];
     let watcher = |id| Watcher { traffic: traffic.clone(), id, finish: finish.clone(), hasty: id >= HASTY };
     let mut tasks = Vec::new();
     for (id, resource) in (1..).zip(resources) {
