@@ -374,6 +374,11 @@ pub trait Kind: Send + Sync {
     fn cells(&self, _object: &Object, _now: Timestamp) -> Vec<Value> {
         Vec::new()
     }
+    /// The cells of the row of an object in its stored form, if they differ from those of its shown form: upstream prints a row before
+    /// it converts the object to the version of the request.
+    fn cells_of_stored(&self, _stored: &Object, _now: Timestamp) -> Option<Vec<Value>> {
+        None
+    }
     /// The `conditions` of an object's row (finished pods).
     fn row_conditions(&self, _object: &Object) -> Option<Value> {
         None
