@@ -451,7 +451,12 @@ pub trait Kind: Send + Sync {
         None
     }
     /// Drops the fields that the schema of a custom kind does not declare, and appends their paths to `dropped`.
-    fn prune(&self, _object: &mut Value, _dropped: &mut Vec<String>) {}
+    ///
+    /// # Errors
+    /// The metadata, the kind or the version of an embedded object has a wrong type. The text is upstream's.
+    fn prune(&self, _object: &mut Value, _dropped: &mut Vec<String>) -> Result<(), String> {
+        Ok(())
+    }
     /// The type of its objects.
     fn struct_type(&self) -> Option<TypeRef> {
         let types = orlop_openapi::types();
