@@ -7,6 +7,7 @@ use orlop_api::validate::{FieldErrors, Path};
 use serde_json::Value;
 
 use super::part::{self, Shared};
+use super::version_format;
 use crate::format::{LABEL_1035, is_label_1035};
 use crate::structural;
 
@@ -71,14 +72,15 @@ impl<'d> Versions<'d> {
         let mut names: Vec<&str> = all.iter().filter_map(|version| version["name"].as_str()).collect();
         names.sort_unstable();
         if names.windows(2).any(|pair| pair[0] == pair[1]) {
-            errors.invalid_shown(path, &shown(all), "must contain unique version names");
-        }
-        if all.iter().filter(|version| version["storage"] == true).count() != 1 {
             errors.invalid_shown(
                 path,
-                &shown(all),
-                "must have exactly one version marked as storage version",
+                &version_format::show(all, &self.shared),
+                "must contain unique version names",
             );
+        }
+        if all.iter().filter(|version| version["storage"] == true).count() != 1 {
+            let why = "must have exactly one version marked as storage version";
+            errors.invalid_shown(path, &version_format::show(all, &self.shared), why);
         }
         // Upstream's internal form repeats the name of the first version.
         if let Some(name) = all.first().and_then(|version| version["name"].as_str())
@@ -133,22 +135,4 @@ fn validate_deprecation(version: &Value, path: &Path, errors: &mut FieldErrors) 
         let why = "must only contain printable UTF-8 characters; non-printable character found at index";
         errors.invalid(path, warning, &format!("{why} {at}"));
     }
-}
-
-/// The versions as upstream prints them: without the parts that they share. Other parts are omitted, too.
-fn shown(versions: &[Value]) -> String {
-    let one = |version: &Value| {
-        let flag = |name: &str| version[name] == true;
-        format!(
-            "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\"Schema\":null,\
-             \"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
-            Value::from(version["name"].as_str().unwrap_or_default()),
-            flag("served"),
-            flag("storage"),
-            flag("deprecated"),
-            version["deprecationWarning"],
-        )
-    };
-    let versions: Vec<String> = versions.iter().map(one).collect();
-    format!("[{}]", versions.join(","))
 }
