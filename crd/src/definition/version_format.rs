@@ -148,6 +148,25 @@ pub(super) fn show(versions: &[Value], shared: &Shared) -> String {
     show_without(versions, &hidden)
 }
 
+/// Returns a schema as upstream prints it; `None` if the text would be too long.
+pub(super) fn show_schema(value: &Value) -> Option<String> {
+    let mut text = String::new();
+    schema(&mut text, value);
+    Some(text).filter(|text| text.len() <= MAX_TEXT)
+}
+
+/// Returns the fields of a schema that have a value, with Go's names, in the order of the struct.
+pub(super) fn set_fields(schema: &Value) -> impl Iterator<Item = &'static str> {
+    let is_set = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        Value::Bool(true) | Value::Number(_) => true,
+    };
+    SCHEMA.iter().filter(move |(_, json, _)| schema.get(json).is_some_and(is_set)).map(|(name, ..)| *name)
+}
+
 fn show_without(versions: &[Value], hidden: &[&str]) -> String {
     let mut text = String::new();
     list(&mut text, versions, |text, version| {

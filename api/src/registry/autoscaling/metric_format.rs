@@ -165,7 +165,7 @@ fn read_metric(sources: &Sources, of: &Value) -> Option<Value> {
     metric.insert("type".to_owned(), kind.into());
     for (name, fields) in sources {
         let Some(source) = given(of, name) else { continue };
-        metric.insert((*name).to_owned(), read_source(name, *fields, source.as_object()?)?);
+        metric.insert((*name).to_owned(), read_source(name, fields, source.as_object()?)?);
     }
     Some(Value::Object(metric))
 }
