@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::go_json;
+
 /// The path of a field: `spec.containers[0].name`, `spec.capacity[storage]`. A step points to the path above it, so the
 /// items of a list below a long key do not copy that key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -174,7 +176,7 @@ impl FieldErrors {
     /// A value is invalid.
     pub fn invalid(&mut self, path: &Path, value: impl Into<Value>, detail: &str) {
         self.push("FieldValueInvalid", path, || {
-            with_detail(format!("Invalid value: {}", show(&value.into())), detail)
+            with_detail(format!("Invalid value: {}", go_json::display(&value.into())), detail)
         });
     }
 
@@ -186,7 +188,7 @@ impl FieldErrors {
     /// A value has the wrong type.
     pub fn type_invalid(&mut self, path: &Path, value: impl Into<Value>, detail: &str) {
         self.push("FieldValueTypeInvalid", path, || {
-            with_detail(format!("Invalid value: {}", show(&value.into())), detail)
+            with_detail(format!("Invalid value: {}", go_json::display(&value.into())), detail)
         });
     }
 
@@ -199,7 +201,7 @@ impl FieldErrors {
     /// A value is not in the list of supported values. The message lists them in the given order.
     pub fn not_supported(&mut self, path: &Path, value: impl Into<Value>, supported: &[&str]) {
         if !self.is_full() {
-            self.not_supported_shown(path, &show(&value.into()), supported);
+            self.not_supported_shown(path, &go_json::display(&value.into()), supported);
         }
     }
 
@@ -221,7 +223,9 @@ impl FieldErrors {
 
     /// A value occurs twice.
     pub fn duplicate(&mut self, path: &Path, value: impl Into<Value>) {
-        self.push("FieldValueDuplicate", path, || format!("Duplicate value: {}", show(&value.into())));
+        self.push("FieldValueDuplicate", path, || {
+            format!("Duplicate value: {}", go_json::display(&value.into()))
+        });
     }
 
     /// Like [`FieldErrors::duplicate`], for a value that upstream prints in a special format. See
@@ -232,7 +236,7 @@ impl FieldErrors {
 
     /// A value refers to something that the same object does not contain.
     pub fn not_found(&mut self, path: &Path, value: impl Into<Value>) {
-        self.push("FieldValueNotFound", path, || format!("Not found: {}", show(&value.into())));
+        self.push("FieldValueNotFound", path, || format!("Not found: {}", go_json::display(&value.into())));
     }
 
     /// A value is longer than `max` bytes.
@@ -248,11 +252,6 @@ impl FieldErrors {
 
 fn with_detail(text: String, detail: &str) -> String {
     if detail.is_empty() { text } else { format!("{text}: {detail}") }
-}
-
-/// A value as upstream prints it: strings in quotes, everything else as JSON.
-fn show(value: &Value) -> String {
-    value.to_string()
 }
 
 #[cfg(test)]

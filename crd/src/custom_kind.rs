@@ -19,7 +19,7 @@ use crate::columns::{Columns, simple_path};
 use crate::definition::{MAX_NAMES, can_be_served, condition, is_established, prefix};
 use crate::names::{intern, intern_list};
 use crate::schema::Schema;
-use crate::{default, prune, rules, validate};
+use crate::{coerce, default, prune, rules, validate};
 
 /// The verbs of a custom kind, in discovery's order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -492,8 +492,10 @@ impl Kind for CustomKind {
         Some(self.version().raw())
     }
 
-    fn prune(&self, object: &mut Value, dropped: &mut Vec<String>) {
+    fn prune(&self, object: &mut Value, dropped: &mut Vec<String>) -> Result<(), String> {
         prune::prune(self.schema(), object, true, dropped);
+        let coerced = coerce::coerce(self.schema(), &Path::default(), object, dropped);
+        coerced.map_err(|mistyped| mistyped.to_string())
     }
 
     fn struct_type(&self) -> Option<TypeRef> {
@@ -509,6 +511,7 @@ impl Kind for CustomKind {
     fn to_shown(&self, object: Object) -> Object {
         let mut value = object.into_value();
         prune::prune_stored(self.schema(), &mut value);
+        coerce::coerce_stored(self.schema(), &mut value);
         let mut object = Object::from_value(value);
         self.defaults(&mut object);
         object

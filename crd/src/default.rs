@@ -26,12 +26,7 @@ fn fill_in(schema: &Schema, value: &mut Value, steps: &Steps) -> Result<(), OutO
         Value::Object(map) => {
             map.retain(|name, value| {
                 let schema = schema.properties.get(name).or(schema.additional.as_deref());
-                let is_stray = |schema: &Schema| {
-                    !schema.nullable
-                        && schema.default.is_none()
-                        && (schema.ty != Type::Any || schema.int_or_string)
-                };
-                !(value.is_null() && schema.is_some_and(is_stray))
+                !(value.is_null() && schema.is_some_and(drops_null))
             });
             for (name, property, default) in defaulted(schema) {
                 if is_missing(property, map.get(name)) {
@@ -60,6 +55,11 @@ fn fill_in(schema: &Schema, value: &mut Value, steps: &Steps) -> Result<(), OutO
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
     Ok(())
+}
+
+/// Whether a `null` for this schema counts as missing and has no default.
+pub(crate) fn drops_null(schema: &Schema) -> bool {
+    !schema.nullable && schema.default.is_none() && (schema.ty != Type::Any || schema.int_or_string)
 }
 
 /// Whether [`fill`] fills in all defaults. It gives the same answer for a value that `fill` has left unfinished.

@@ -6,30 +6,26 @@ use serde_json::Value;
 
 use crate::schema::{Schema, Type};
 
-const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 /// Maximum number of reported paths.
-const MAX_LISTED: usize = 100;
+pub(crate) const MAX_LISTED: usize = 100;
 /// Maximum length of the reported paths together, bytes. A path contains names of the client's choice.
-const MAX_LISTED_TEXT: usize = 1 << 20;
+pub(crate) const MAX_LISTED_TEXT: usize = 1 << 20;
 
-/// Removes the members that the schema does not declare, and appends their paths to `dropped`.
+/// Removes the members that the schema does not declare, and appends their sorted paths to `dropped`.
 /// The root and embedded objects retain `apiVersion`, `kind` and `metadata`.
 pub(crate) fn prune(schema: &Schema, value: &mut Value, is_object_root: bool, dropped: &mut Vec<String>) {
-    let mut in_metadata = Vec::new();
-    Pruning {
-        path: String::new(),
-        dropped: Some(&mut *dropped),
-        text: 0,
-        in_metadata: Some(&mut in_metadata),
-    }
-    .value(schema, value, is_object_root);
-    let free = MAX_LISTED.saturating_sub(dropped.len());
-    dropped.extend(in_metadata.into_iter().take(free));
+    let known = dropped.len();
+    Pruning { path: String::new(), dropped: Some(&mut *dropped), text: 0 }.value(
+        schema,
+        value,
+        is_object_root,
+    );
+    dropped[known..].sort_unstable();
 }
 
 /// Like [`prune`], for an object of the store, without the paths.
 pub(crate) fn prune_stored(schema: &Schema, value: &mut Value) {
-    Pruning { path: String::new(), dropped: None, text: 0, in_metadata: None }.value(schema, value, true);
+    Pruning { path: String::new(), dropped: None, text: 0 }.value(schema, value, true);
 }
 
 struct Pruning<'a> {
@@ -38,8 +34,6 @@ struct Pruning<'a> {
     dropped: Option<&'a mut Vec<String>>,
     /// The length of the reported paths, bytes.
     text: usize,
-    /// Like `dropped`, for the metadata of embedded objects, which upstream decodes later.
-    in_metadata: Option<&'a mut Vec<String>>,
 }
 
 impl Pruning<'_> {
@@ -60,9 +54,6 @@ impl Pruning<'_> {
         match value {
             Value::Object(map) => {
                 let is_object = is_object || schema.embedded;
-                if let Some(metadata) = map.get_mut("metadata").filter(|_| schema.embedded) {
-                    self.below("metadata", |pruning| pruning.metadata(metadata));
-                }
                 map.retain(|name, value| {
                     let (property, additional) = (schema.properties.get(name), schema.additional.as_deref());
                     if is_object && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
@@ -90,24 +81,6 @@ impl Pruning<'_> {
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
-    }
-
-    /// Drops the members that the metadata of an object does not have.
-    fn metadata(&mut self, metadata: &mut Value) {
-        let types = orlop_openapi::types();
-        let Some(ty) = types.named(OBJECT_META).map(|id| types.get(id)) else { return };
-        let Some(map) = metadata.as_object_mut() else { return };
-        map.retain(|name, _| {
-            let is_known = ty.field(name).is_some();
-            if !is_known {
-                self.below(name, |pruning| {
-                    std::mem::swap(&mut pruning.dropped, &mut pruning.in_metadata);
-                    pruning.note();
-                    std::mem::swap(&mut pruning.dropped, &mut pruning.in_metadata);
-                });
-            }
-            is_known
-        });
     }
 
     fn note(&mut self) {
@@ -176,13 +149,13 @@ mod tests {
                 vec!["o.data", "o.spec.a"],
             ),
             (
-                "7 metadata of embedded objects",
+                "7 metadata of embedded objects stays as it is",
                 json!({"type": "object", "properties": {
                     "o": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
                     "p": {"type": "object"}}}),
                 json!({"o": {"metadata": {"name": "n", "nope": 1}, "x": 1}, "p": {"x": 1}}),
-                json!({"o": {"metadata": {"name": "n"}, "x": 1}, "p": {}}),
-                vec!["p.x", "o.metadata.nope"],
+                json!({"o": {"metadata": {"name": "n", "nope": 1}, "x": 1}, "p": {}}),
+                vec!["p.x"],
             ),
             (
                 "6 anything in a map",

@@ -116,6 +116,8 @@ pub(crate) struct Schema {
     pub(crate) rules: Vec<Rule>,
     /// Whether this schema or a nested one has rules.
     pub(crate) rules_inside: bool,
+    /// Whether values of this schema are or contain embedded objects.
+    pub(crate) embeds_inside: bool,
 }
 
 impl Schema {
@@ -163,11 +165,13 @@ impl Schema {
             not: one("not"),
             rules: compile(&props["x-kubernetes-validations"]),
             rules_inside: false,
+            embeds_inside: false,
         };
         let has_default = schema.properties.iter().filter(|(_, property)| property.default.is_some());
         schema.defaulted = has_default.map(|(name, _)| name.clone()).collect();
         schema.defaults_inside =
             schema.default.is_some() || schema.children().any(|child| child.defaults_inside);
+        schema.embeds_inside = schema.embedded || schema.children().any(|child| child.embeds_inside);
         schema.rules_inside = !schema.rules.is_empty() || schema.children().any(|child| child.rules_inside);
         schema
     }

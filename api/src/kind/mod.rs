@@ -374,6 +374,11 @@ pub trait Kind: Send + Sync {
     fn cells(&self, _object: &Object, _now: Timestamp) -> Vec<Value> {
         Vec::new()
     }
+    /// The cells of the row of an object in its stored form, if they differ from those of its shown form: upstream prints a row before
+    /// it converts the object to the version of the request.
+    fn cells_of_stored(&self, _stored: &Object, _now: Timestamp) -> Option<Vec<Value>> {
+        None
+    }
     /// The `conditions` of an object's row (finished pods).
     fn row_conditions(&self, _object: &Object) -> Option<Value> {
         None
@@ -446,7 +451,12 @@ pub trait Kind: Send + Sync {
         None
     }
     /// Drops the fields that the schema of a custom kind does not declare, and appends their paths to `dropped`.
-    fn prune(&self, _object: &mut Value, _dropped: &mut Vec<String>) {}
+    ///
+    /// # Errors
+    /// The metadata, the kind or the version of an embedded object has a wrong type. The text is upstream's.
+    fn prune(&self, _object: &mut Value, _dropped: &mut Vec<String>) -> Result<(), String> {
+        Ok(())
+    }
     /// The type of its objects.
     fn struct_type(&self) -> Option<TypeRef> {
         let types = orlop_openapi::types();

@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::go_json;
+
 /// How a value is printed, and the substitute for a missing one.
 pub(super) enum Shape {
     /// A string; missing is `""`.
@@ -33,10 +35,10 @@ impl Shape {
     pub(super) fn show(&self, value: Option<&Value>) -> String {
         let value = value.filter(|value| !value.is_null());
         match self {
-            Shape::Text => value.map_or_else(|| "\"\"".to_owned(), Value::to_string),
+            Shape::Text => value.map_or_else(|| "\"\"".to_owned(), go_json::encode),
             Shape::Count => value.map_or_else(|| "0".to_owned(), Value::to_string),
             Shape::Flag => value.map_or_else(|| "false".to_owned(), Value::to_string),
-            Shape::Plain => value.filter(|v| !is_empty(v)).map_or_else(null, Value::to_string),
+            Shape::Plain => value.filter(|v| !is_empty(v)).map_or_else(null, go_json::encode),
             Shape::List(item) => {
                 let items = value.and_then(Value::as_array).filter(|items| !items.is_empty());
                 items.map_or_else(null, |items| show_list(item, items))
@@ -57,8 +59,10 @@ fn show_with_metadata(fields: Fields, value: Option<&Value>) -> String {
     let metadata = value.and_then(|value| value.get("metadata"));
     let set =
         |name: &&str| metadata.and_then(|metadata| metadata.get(*name)).filter(|value| !is_empty(value));
-    let mut shown: Vec<String> =
-        METADATA.iter().filter_map(|name| set(name).map(|value| format!("\"{name}\":{value}"))).collect();
+    let mut shown: Vec<String> = METADATA
+        .iter()
+        .filter_map(|name| set(name).map(|value| format!("\"{name}\":{}", go_json::encode(value))))
+        .collect();
     shown.extend(shown_fields(fields, value));
     format!("{{{}}}", shown.join(","))
 }

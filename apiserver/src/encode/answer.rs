@@ -12,7 +12,7 @@ use orlop_store::Record;
 use serde_json::Value;
 
 use crate::encode::negotiate::{Media, RequestedEncoding, Transform};
-use crate::encode::table::{IncludeObject, Table, single_metadata};
+use crate::encode::table::{IncludeObject, Table, record_metadata, single_metadata};
 use crate::encode::{pretty, shape, stored};
 use crate::projection::Projection;
 use crate::registry::KindRef;
@@ -57,6 +57,13 @@ pub(crate) fn record(
     query: &Query,
     now: Timestamp,
 ) -> Result<Response, ApiError> {
+    if let Transform::Table(version) = wanted.transform {
+        stored::readable(found)?;
+        let table = Table::new(kind.clone(), version, IncludeObject::parse(query)?, now);
+        let record = stored::at(found, found.mod_revision);
+        let value = table.build_stored(record_metadata(record.revision), [record], true);
+        return value_answer(code, wanted, &value);
+    }
     if wanted.transform != Transform::Object || wanted.media != Media::Json {
         return object(kind, code, stored::decode_as(&**kind, found)?, wanted, query, now);
     }

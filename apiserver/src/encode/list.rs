@@ -248,7 +248,8 @@ impl List {
                 Box::new(objects.map(|object| shape::metadata_only(&*self.kind, version, &object)))
             }
             ListForm::Table(table) => {
-                return answer::value_answer(200, wanted, &table.build(metadata, objects.collect(), true));
+                let records = records.iter().map(|record| stored::at(record, record.mod_revision));
+                return answer::value_answer(200, wanted, &table.build_stored(metadata, records, true));
             }
         };
         if wanted.media == Media::Protobuf {

@@ -45,7 +45,7 @@ pub(crate) fn object(
     }
     let mut value = Value::Object(read.object);
     let mut dropped = Vec::new();
-    kind.prune(&mut value, &mut dropped);
+    kind.prune(&mut value, &mut dropped).map_err(|why| refuse(&why))?;
     let found = || with_unknown(read.findings, &dropped);
     let warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
@@ -97,13 +97,64 @@ fn check_type(
 pub(crate) fn conform(kind: &dyn Kind, value: Value) -> Result<Conformed, String> {
     let Conformed { object, mut unknown, type_meta } = conform_open(value)?;
     let mut value = Value::Object(object);
-    kind.prune(&mut value, &mut unknown);
+    kind.prune(&mut value, &mut unknown)?;
     Ok(Conformed { object: Object::from_value(value).0, unknown, type_meta })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::conform_metadata;
     use super::*;
+
+    #[test]
+    fn metadata_is_fitted_on_its_own() {
+        for (metadata, want, unknown) in [
+            (json!(null), json!({}), vec![]),
+            (json!({}), json!({}), vec![]),
+            (
+                json!({"name": "a", "labels": {}, "creationTimestamp": null, "nope": 1, "kind": "K",
+                       "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "o", "uid": "u", "odd": 1}]}),
+                json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "o", "uid": "u"}]}),
+                vec!["kind", "nope", "ownerReferences[0].odd"],
+            ),
+        ] {
+            assert_eq!(
+                conform_metadata(metadata.clone()),
+                Ok((want, unknown.into_iter().map(str::to_owned).collect())),
+                "{metadata}"
+            );
+        }
+    }
+
+    #[test]
+    fn errors_of_metadata_name_the_field_below_it() {
+        for (metadata, want) in [
+            (json!("x"), "string into Go value of type v1.ObjectMeta"),
+            (json!([]), "array into Go value of type v1.ObjectMeta"),
+            (json!({"name": 1}), "number into Go struct field ObjectMeta.name of type string"),
+            (json!({"uid": 1}), "number into Go struct field ObjectMeta.uid of type types.UID"),
+            (
+                json!({"labels": "x"}),
+                "string into Go struct field ObjectMeta.labels of type map[string]string",
+            ),
+            (json!({"labels": {"a": 1}}), "number into Go struct field ObjectMeta.labels of type string"),
+            (json!({"finalizers": [1]}), "number into Go struct field ObjectMeta.finalizers of type string"),
+            (
+                json!({"ownerReferences": {}}),
+                "object into Go struct field ObjectMeta.ownerReferences of type []v1.OwnerReference",
+            ),
+            (
+                json!({"ownerReferences": [{"controller": "x"}]}),
+                "string into Go struct field OwnerReference.ownerReferences.controller of type bool",
+            ),
+            (json!({"generation": "x"}), "string into Go struct field ObjectMeta.generation of type int64"),
+        ] {
+            let error = conform_metadata(metadata.clone()).map(|_| ());
+            assert_eq!(error, Err(format!("json: cannot unmarshal {want}")), "{metadata}");
+        }
+    }
 
     #[test]
     fn long_unknown_fields_are_left_out() {

@@ -126,6 +126,17 @@ pub fn conform_open(value: Value) -> Result<Conformed, String> {
     conform(value, ty)
 }
 
+/// Fits the metadata of an object to `ObjectMeta`. Also returns the paths of its unknown fields, such as
+/// `ownerReferences[0].foo`. The error is upstream's text for a value that does not fit.
+pub fn conform_metadata(metadata: Value) -> Result<(Value, Vec<String>), String> {
+    const METADATA: &str = "metadata";
+    let document = Map::from_iter([(METADATA.to_owned(), metadata)]);
+    let Conformed { mut object, unknown, .. } = conform_open(Value::Object(document))?;
+    let below = |path: String| path.strip_prefix("metadata.").map_or_else(|| path.clone(), str::to_owned);
+    let metadata = object.remove(METADATA).filter(Value::is_object);
+    Ok((metadata.unwrap_or_else(|| Value::Object(Map::new())), unknown.into_iter().map(below).collect()))
+}
+
 /// Fits the result of a strategic merge patch to its type. Like upstream, it ignores the `kind` and
 /// `apiVersion` of the result. The error is upstream's text.
 pub fn conform_merged(mut value: Value, ty: TypeId) -> Result<Conformed, String> {

@@ -135,12 +135,11 @@ impl Table {
             || self.include == IncludeObject::Object
             || !kind.converted_annotations().is_empty();
         let Some(lean) = (!needs_all).then(|| Lean::read(record)).flatten() else {
-            let object = stored::decode_as(kind, record);
-            return write_json(out, &self.row(object));
+            return write_json(out, &self.stored_row(record));
         };
         let Lean { object, metadata } = lean;
         // The row's own copy of the object is unused because it lacks the managed fields.
-        let row = self.row(object);
+        let row = self.row(object, None);
         out.extend_from_slice(b"{\"cells\":");
         write_json(out, &row["cells"]);
         if let Some(conditions) = row.get("conditions") {
@@ -159,9 +158,22 @@ impl Table {
 
     /// Builds the table with its rows. `columns` is false from the second event of a watch on.
     pub fn build(&self, metadata: Map<String, Value>, objects: Vec<Object>, columns: bool) -> Value {
+        self.with_rows(metadata, objects.into_iter().map(|object| self.row(object, None)).collect(), columns)
+    }
+
+    /// Same as [`Table::build`], from stored objects.
+    pub fn build_stored<'r>(
+        &self,
+        metadata: Map<String, Value>,
+        records: impl IntoIterator<Item = StoredObject<'r>>,
+        columns: bool,
+    ) -> Value {
+        self.with_rows(metadata, records.into_iter().map(|record| self.stored_row(record)).collect(), columns)
+    }
+
+    fn with_rows(&self, metadata: Map<String, Value>, rows: Vec<Value>, columns: bool) -> Value {
         let has_own = self.kind.own_columns().is_some() || !self.kind.columns().is_empty();
         let definitions = if columns { self.definitions() } else { Value::Null };
-        let rows: Vec<Value> = objects.into_iter().map(|object| self.row(object)).collect();
         // Empty default tables have null rows; tables with their own columns have [].
         let rows = if rows.is_empty() && !has_own { Value::Null } else { Value::Array(rows) };
         json!({
@@ -190,8 +202,17 @@ impl Table {
             .collect()
     }
 
-    fn row(&self, object: Object) -> Value {
-        let cells = if self.kind.own_columns().is_none() && self.kind.columns().is_empty() {
+    fn stored_row(&self, record: StoredObject<'_>) -> Value {
+        let stored = stored::decode(record);
+        let cells = self.kind.cells_of_stored(&stored, self.now());
+        self.row(self.kind.to_shown(stored), cells)
+    }
+
+    /// Builds the row of an object. `cells` are those of its stored form, if they differ.
+    fn row(&self, object: Object, cells: Option<Vec<Value>>) -> Value {
+        let cells = if let Some(cells) = cells {
+            cells
+        } else if self.kind.own_columns().is_none() && self.kind.columns().is_empty() {
             let created = object.at(&["metadata", "creationTimestamp"]).cloned().unwrap_or_default();
             vec![Value::from(object.name()), created]
         } else {
@@ -222,6 +243,11 @@ pub fn single_metadata(object: &Object) -> Map<String, Value> {
         metadata.insert("resourceVersion".to_owned(), version.clone());
     }
     metadata
+}
+
+/// The metadata of the table of one stored object.
+pub fn record_metadata(revision: u64) -> Map<String, Value> {
+    Map::from_iter([("resourceVersion".to_owned(), revision.to_string().into())])
 }
 
 #[cfg(test)]

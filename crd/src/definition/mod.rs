@@ -14,6 +14,7 @@ mod name;
 mod part;
 mod reserved;
 mod version;
+mod version_format;
 
 use version::Versions;
 

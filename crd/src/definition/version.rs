@@ -7,6 +7,7 @@ use orlop_api::validate::{FieldErrors, Path};
 use serde_json::Value;
 
 use super::part::{self, Shared};
+use super::version_format;
 use crate::format::{LABEL_1035, is_label_1035};
 use crate::structural;
 
@@ -54,7 +55,7 @@ impl<'d> Versions<'d> {
             }
             validate_deprecation(version, &path.child("deprecationWarning"), errors);
             if !self.shared.schema {
-                self.validate_schema(version, &path.child("schema"), errors);
+                self.validate_schema(version, has_status(version), &path.child("schema"), errors);
             }
             if !self.shared.subresources {
                 part::validate_subresources(version, &path.child("subresources"), errors);
@@ -71,14 +72,15 @@ impl<'d> Versions<'d> {
         let mut names: Vec<&str> = all.iter().filter_map(|version| version["name"].as_str()).collect();
         names.sort_unstable();
         if names.windows(2).any(|pair| pair[0] == pair[1]) {
-            errors.invalid_shown(path, &shown(all), "must contain unique version names");
-        }
-        if all.iter().filter(|version| version["storage"] == true).count() != 1 {
             errors.invalid_shown(
                 path,
-                &shown(all),
-                "must have exactly one version marked as storage version",
+                &version_format::show(all, &self.shared),
+                "must contain unique version names",
             );
+        }
+        if all.iter().filter(|version| version["storage"] == true).count() != 1 {
+            let why = "must have exactly one version marked as storage version";
+            errors.invalid_shown(path, &version_format::show(all, &self.shared), why);
         }
         // Upstream's internal form repeats the name of the first version.
         if let Some(name) = all.first().and_then(|version| version["name"].as_str())
@@ -92,7 +94,8 @@ impl<'d> Versions<'d> {
     pub(super) fn validate_shared(&mut self, spec: &Path, errors: &mut FieldErrors) {
         let Some(version) = self.all.first().filter(|_| self.all.len() <= MAX_VERSIONS) else { return };
         if self.shared.schema {
-            self.validate_schema(version, &spec.child("validation"), errors);
+            let has_status = self.all.iter().any(has_status);
+            self.validate_schema(version, has_status, &spec.child("validation"), errors);
         }
         if self.shared.subresources {
             part::validate_subresources(version, &spec.child("subresources"), errors);
@@ -108,11 +111,70 @@ impl<'d> Versions<'d> {
     }
 
     /// Validates the schema of a version, unless it is that of the stored definition.
-    fn validate_schema(&mut self, version: &Value, path: &Path, errors: &mut FieldErrors) {
+    fn validate_schema(&mut self, version: &Value, has_status: bool, path: &Path, errors: &mut FieldErrors) {
         let schema = &version["schema"]["openAPIV3Schema"];
+        if !schema.is_object() {
+            return;
+        }
+        let path = path.child("openAPIV3Schema");
         let known = self.known.get(version["name"].as_str().unwrap_or_default());
-        if schema.is_object() && known.is_none_or(|known| known["schema"] != version["schema"]) {
-            structural::validate(schema, &path.child("openAPIV3Schema"), &mut self.work, errors);
+        let is_changed = |part: &str| known.is_none_or(|known| known[part] != version[part]);
+        if has_status && (is_changed("schema") || is_changed("subresources")) {
+            validate_root(schema, &path, errors);
+        }
+        if is_changed("schema") {
+            structural::validate(schema, &path, &mut self.work, errors);
+        }
+    }
+}
+
+fn has_status(version: &Value) -> bool {
+    version["subresources"]["status"].is_object()
+}
+
+/// The fields of a schema, with Go's names, that may be set at the root if there is a status subresource.
+const ROOT_FIELDS: [&str; 22] = [
+    "Description",
+    "Type",
+    "Format",
+    "Title",
+    "Maximum",
+    "ExclusiveMaximum",
+    "Minimum",
+    "ExclusiveMinimum",
+    "MaxLength",
+    "MinLength",
+    "Pattern",
+    "MaxItems",
+    "MinItems",
+    "UniqueItems",
+    "MultipleOf",
+    "Required",
+    "Items",
+    "Properties",
+    "ExternalDocs",
+    "Example",
+    "XPreserveUnknownFields",
+    "XValidations",
+];
+
+/// Checks the root of a schema whose `status` is validated on its own. Only the first error is reported.
+fn validate_root(schema: &Value, path: &Path, errors: &mut FieldErrors) {
+    for field in version_format::set_fields(schema) {
+        if field == "Type" && schema["type"] != "object" {
+            let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is \
+                       enabled";
+            return errors.invalid(&path.child("type"), schema["type"].clone(), why);
+        }
+        if !ROOT_FIELDS.contains(&field) {
+            let fields = ROOT_FIELDS.join(" ");
+            let why = format!(
+                "only [{fields}] fields are allowed at the root of the schema if the status subresource is enabled"
+            );
+            return match version_format::show_schema(schema) {
+                Some(shown) => errors.invalid_shown(path, &shown, &why),
+                None => errors.invalid_unshown(path, &why),
+            };
         }
     }
 }
@@ -135,20 +197,43 @@ fn validate_deprecation(version: &Value, path: &Path, errors: &mut FieldErrors) 
     }
 }
 
-/// The versions as upstream prints them: without the parts that they share. Other parts are omitted, too.
-fn shown(versions: &[Value]) -> String {
-    let one = |version: &Value| {
-        let flag = |name: &str| version[name] == true;
-        format!(
-            "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\"Schema\":null,\
-             \"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
-            Value::from(version["name"].as_str().unwrap_or_default()),
-            flag("served"),
-            flag("storage"),
-            flag("deprecated"),
-            version["deprecationWarning"],
-        )
-    };
-    let versions: Vec<String> = versions.iter().map(one).collect();
-    format!("[{}]", versions.join(","))
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn root_of_a_schema_with_status_is_restricted() {
+        for (case, schema, want) in [
+            (
+                "1 valid",
+                json!({"type": "object", "description": "d", "x-kubernetes-validations": [{"rule": "true"}]}),
+                None,
+            ),
+            ("2 empty", json!({"type": "object", "nullable": false, "allOf": []}), None),
+            (
+                "3 type",
+                json!({"type": "array", "not": {}}),
+                Some("s.type: Invalid value: \"array\": only \"object\" is allowed as the type at the root"),
+            ),
+            (
+                "4 combination",
+                json!({"type": "object", "anyOf": [{}], "additionalProperties": true}),
+                Some("s: Invalid value: {\"ID\":\"\",\"Schema\":\"\","),
+            ),
+            (
+                "5 embedded",
+                json!({"type": "object", "x-kubernetes-embedded-resource": true}),
+                Some("s: Invalid value: {\"ID\":"),
+            ),
+        ] {
+            let mut errors = FieldErrors::new();
+            validate_root(&schema, &Path::new("s"), &mut errors);
+            let found: Vec<String> =
+                errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+            assert_eq!(found.len(), usize::from(want.is_some()), "{case}: {found:?}");
+            assert!(found.iter().all(|text| text.starts_with(want.unwrap_or_default())), "{case}: {found:?}");
+        }
+    }
 }

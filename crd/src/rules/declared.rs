@@ -2,6 +2,7 @@
 //!
 //! Upstream: apiextensions-apiserver `pkg/apis/apiextensions/validation`, `pkg/apiserver/schema/cel/compilation.go`.
 
+use orlop_api::go_json;
 use orlop_api::validate::{FieldErrors, Path};
 use serde_json::Value;
 
@@ -112,26 +113,14 @@ pub(crate) fn validate_expressions(
     }
 }
 
-/// The rule as upstream prints it.
-fn shown(rule: &Value) -> String {
-    let quoted = |name: &str| escaped(&Value::from(text(rule, name)));
+/// Returns the rule as upstream prints it.
+pub(crate) fn shown(rule: &Value) -> String {
+    let quoted = |name: &str| go_json::encode(&Value::from(text(rule, name)));
     let [expression, message, message_expression, field_path] =
         ["rule", "message", "messageExpression", "fieldPath"].map(quoted);
-    let [reason, optional] = ["reason", "optionalOldSelf"].map(|name| escaped(&rule[name]));
+    let [reason, optional] = ["reason", "optionalOldSelf"].map(|name| go_json::encode(&rule[name]));
     format!(
         "{{\"Rule\":{expression},\"Message\":{message},\"MessageExpression\":{message_expression},\
          \"Reason\":{reason},\"FieldPath\":{field_path},\"OptionalOldSelf\":{optional}}}"
     )
-}
-
-/// The JSON of a value, with the escapes of Go.
-fn escaped(value: &Value) -> String {
-    let mut out = String::new();
-    for c in value.to_string().chars() {
-        match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -6,7 +6,7 @@ mod cost_limits;
 mod declared;
 
 pub(crate) use cost_limits::{Occurrence, RuleCosts, limit};
-pub(crate) use declared::{validate_expressions, validate_fields};
+pub(crate) use declared::{shown, validate_expressions, validate_fields};
 
 use orlop_api::validate::{FieldErrors, Path};
 use orlop_apimachinery::steps::{OutOfSteps, Steps};

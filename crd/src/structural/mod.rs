@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::pattern::{compile, compile_effort};
 use crate::rules::{self, Occurrence, RuleCosts, limit};
 use crate::schema::{Schema, Type, members};
-use crate::{default, prune, validate as values};
+use crate::{coerce, default, prune, validate as values};
 
 mod lists;
 mod value_validations;
@@ -375,6 +375,10 @@ impl Check<'_> {
         prune::prune(form, &mut value, form.embedded, &mut dropped);
         if !dropped.is_empty() {
             errors.invalid(&path, given.clone(), "must not have unknown fields");
+        }
+        // Upstream ignores the unknown fields of embedded metadata here.
+        if let Err(mistyped) = coerce::coerce(form, &path, &mut value, &mut Vec::new()) {
+            return errors.invalid(&mistyped.path, mistyped.value, &mistyped.why);
         }
         if default::fill(form, &mut value, &self.work.weight).is_err() {
             return errors.forbidden(&path, "the defaults are too large");

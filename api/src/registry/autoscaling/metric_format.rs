@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::behavior_format::{number, quantity};
+use crate::go_json;
 use crate::registry::workload::{given, text};
 
 /// How a field is read and written.
@@ -101,7 +102,7 @@ pub(super) fn write<'a>(sources: &Sources, metrics: impl Iterator<Item = &'a Val
 }
 
 fn write_metric(sources: &Sources, metric: &Value) -> String {
-    let mut members = vec![member("type", &Value::from(text(metric, "type")).to_string())];
+    let mut members = vec![member("type", &go_json::encode(&text(metric, "type").into()))];
     for (name, fields) in sources {
         let Some(source) = given(metric, name) else { continue };
         let written = fields.iter().filter_map(|(name, path, field)| {
@@ -115,19 +116,20 @@ fn write_metric(sources: &Sources, metric: &Value) -> String {
 
 fn write_field(field: Field, value: Option<&Value>) -> Option<String> {
     match field {
-        Field::Text => Some(value.map_or_else(|| "\"\"".to_owned(), Value::to_string)),
-        Field::Quantity => Some(value.map_or_else(|| "\"0\"".to_owned(), Value::to_string)),
-        Field::OptionalQuantity | Field::OptionalNumber => value.map(Value::to_string),
+        Field::Text => Some(value.map_or_else(|| "\"\"".to_owned(), go_json::encode)),
+        Field::Quantity => Some(value.map_or_else(|| "\"0\"".to_owned(), go_json::encode)),
+        Field::OptionalQuantity | Field::OptionalNumber => value.map(go_json::encode),
         Field::Reference => {
             let value = value.unwrap_or(&Value::Null);
             let required = ["kind", "name"].map(|name| (name, Value::from(text(value, name))));
             let version = given(value, "apiVersion").cloned().map(|version| ("apiVersion", version));
             let members = required.into_iter().chain(version);
-            Some(object(members.map(|(name, value)| member(name, &value.to_string()))))
+            Some(object(members.map(|(name, value)| member(name, &go_json::encode(&value)))))
         }
         Field::Selector => {
             let value = value?;
-            let labels = given(value, "matchLabels").map(|labels| member("matchLabels", &labels.to_string()));
+            let labels = given(value, "matchLabels");
+            let labels = labels.map(|labels| member("matchLabels", &go_json::encode(labels)));
             let expressions = value.get("matchExpressions").and_then(Value::as_array).map(|all| {
                 let all: Vec<String> = all.iter().map(write_expression).collect();
                 member("matchExpressions", &format!("[{}]", all.join(",")))
@@ -139,7 +141,8 @@ fn write_field(field: Field, value: Option<&Value>) -> Option<String> {
 
 fn write_expression(expression: &Value) -> String {
     let fields = ["key", "operator", "values"].into_iter();
-    object(fields.filter_map(|name| given(expression, name).map(|value| member(name, &value.to_string()))))
+    let written = |name| given(expression, name).map(|value| member(name, &go_json::encode(value)));
+    object(fields.filter_map(written))
 }
 
 fn member(name: &str, value: &str) -> String {
@@ -162,7 +165,7 @@ fn read_metric(sources: &Sources, of: &Value) -> Option<Value> {
     metric.insert("type".to_owned(), kind.into());
     for (name, fields) in sources {
         let Some(source) = given(of, name) else { continue };
-        metric.insert((*name).to_owned(), read_source(name, *fields, source.as_object()?)?);
+        metric.insert((*name).to_owned(), read_source(name, fields, source.as_object()?)?);
     }
     Some(Value::Object(metric))
 }

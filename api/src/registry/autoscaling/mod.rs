@@ -1,43 +1,26 @@
 //! `HorizontalPodAutoscaler`: stored and validated. No controller scales workloads.
 //!
-//! Objects are stored in the form of `autoscaling/v2` ([`v2`]). `autoscaling/v1` ([`v1`]) is a view, with the parts that it
-//! cannot express in annotations ([`round_trip`]). [`spec_rules`], [`metric_rules`] and [`reference_rules`] validate both.
+//! Objects are stored in the form of `autoscaling/v2`. `autoscaling/v1` is a view, with the parts that it cannot express in
+//! annotations ([`round_trip`]). [`horizontal_pod_autoscaler`] is the kind in both versions; [`spec_rules`], [`metric_rules`] and
+//! [`reference_rules`] validate both.
 //!
 //! Upstream: pkg/apis/autoscaling, pkg/registry/autoscaling/horizontalpodautoscaler.
 
 mod behavior_format;
+mod horizontal_pod_autoscaler;
 mod metric_format;
 mod metric_rules;
 mod reference_rules;
 mod round_trip;
 mod spec_rules;
 mod targets;
-mod v1;
-mod v2;
 
-pub(super) use v1::HorizontalPodAutoscalerV1;
-pub(super) use v2::HorizontalPodAutoscaler;
+pub(super) use horizontal_pod_autoscaler::HorizontalPodAutoscaler;
 
 use serde_json::{Value, json};
 
-use crate::kind::Names;
-
 /// The API group.
 const GROUP: &str = "autoscaling";
-
-/// The names of the kind in a version.
-const fn names(version: &'static str, schema: &'static str) -> Names {
-    Names {
-        group: GROUP,
-        version,
-        kind: "HorizontalPodAutoscaler",
-        plural: "horizontalpodautoscalers",
-        singular: "horizontalpodautoscaler",
-        short: &["hpa"],
-        categories: &["all"],
-        schema,
-    }
-}
 
 /// The average CPU utilization that an autoscaler without metrics maintains.
 const DEFAULT_UTILIZATION: i64 = 80;

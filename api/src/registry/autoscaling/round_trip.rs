@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::{DEFAULT_UTILIZATION, behavior_format, cpu_metric, items, metric_format};
+use crate::go_json;
 use crate::object::Object;
 use crate::registry::workload::{given, text};
 
@@ -40,11 +41,15 @@ fn take_annotations(scaler: &mut Object) -> [Option<String>; 4] {
     texts
 }
 
-/// Whether a metric or its current value is the average utilization of the CPU, and its value.
+/// The resource of a metric, if it is the CPU.
+fn cpu(metric: &Value) -> Option<&Value> {
+    let resource = given(metric, "resource").filter(|_| text(metric, "type") == "Resource");
+    resource.filter(|resource| text(resource, "name") == "cpu")
+}
+
+/// The average utilization of the CPU in the target or the current value of a metric.
 fn cpu_utilization<'a>(metric: &'a Value, part: &str) -> Option<&'a Value> {
-    let resource = given(metric, "resource").filter(|_| text(metric, "type") == "Resource")?;
-    let is_cpu = text(resource, "name") == "cpu";
-    resource.get(part).filter(|_| is_cpu).and_then(|part| given(part, "averageUtilization"))
+    cpu(metric)?.get(part).and_then(|part| given(part, "averageUtilization"))
 }
 
 /// Moves the members with these names from one object to another.
@@ -69,14 +74,15 @@ pub(super) fn to_v1(mut scaler: Object) -> Object {
     let (spec, status) = (take_member(&mut scaler, "spec"), take_member(&mut scaler, "status"));
     let (mut spec, mut status) = (Value::Object(spec), Value::Object(status));
     let mut annotations = Map::new();
-    let mut annotate =
-        |name: &str, text: String| annotations.insert(name.to_owned(), go_escaped(text).into());
+    let mut annotate = |name: &str, text: String| annotations.insert(name.to_owned(), text.into());
     let metrics = items(&spec, "metrics");
     let is_other = |metric: &&Value| cpu_utilization(metric, "target").is_none();
     if metrics.iter().any(|metric| is_other(&metric)) {
         annotate(METRICS, metric_format::write(metric_format::SPECS, metrics.iter().filter(is_other)));
     }
-    let target = metrics.iter().find_map(|metric| cpu_utilization(metric, "target")).cloned();
+    // Upstream examines only the first metric of the CPU, and has removed any further target from the other metrics.
+    let target = metrics.iter().find(|metric| cpu(metric).is_some());
+    let target = target.and_then(|metric| cpu_utilization(metric, "target")).cloned();
     let current = items(&status, "currentMetrics");
     if !current.is_empty() {
         annotate(STATUSES, metric_format::write(metric_format::STATUSES, current.iter()));
@@ -152,7 +158,7 @@ pub(super) fn to_v2(mut scaler: Object) -> Object {
 
 fn write_condition(condition: &Value) -> String {
     let members = CONDITION.iter().filter_map(|name| {
-        let value = given(condition, name).map(Value::to_string);
+        let value = given(condition, name).map(go_json::encode);
         let value = match *name {
             "type" | "status" => value.unwrap_or_else(|| "\"\"".to_owned()),
             "lastTransitionTime" => value.unwrap_or_else(|| "null".to_owned()),
@@ -184,16 +190,4 @@ fn read_conditions(text: &str) -> Option<Vec<Value>> {
         Some(Value::Object(read))
     });
     conditions.collect::<Option<Vec<Value>>>().filter(|conditions| !conditions.is_empty())
-}
-
-/// JSON as Go writes it: without characters that have a meaning in HTML. They occur only within strings.
-fn go_escaped(json: String) -> String {
-    const ESCAPED: [(char, &str); 5] = [
-        ('<', "\\u003c"),
-        ('>', "\\u003e"),
-        ('&', "\\u0026"),
-        ('\u{2028}', "\\u2028"),
-        ('\u{2029}', "\\u2029"),
-    ];
-    ESCAPED.iter().fold(json, |json, (char, escape)| json.replace(*char, escape))
 }

@@ -1,13 +1,10 @@
 use serde_json::{Value, json};
 
-use super::{HorizontalPodAutoscaler, HorizontalPodAutoscalerV1};
+use super::HorizontalPodAutoscaler::{V1, V2};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::registry::volume_testing::{check, created, defaulted, row, status_errors, with};
 use crate::validate::FieldErrors;
-
-const V2: HorizontalPodAutoscaler = HorizontalPodAutoscaler;
-const V1: HorizontalPodAutoscalerV1 = HorizontalPodAutoscalerV1;
 
 fn scaler() -> Value {
     json!({"metadata": {"name": "a"}, "spec": {
@@ -390,4 +387,37 @@ fn table_row_shows_the_values_of_metrics() {
         )[2],
         "cpu: <unknown>/70%"
     );
+}
+
+/// Upstream prints a row before it converts the object, so version 1 shows the metrics in the stored order.
+#[test]
+fn rows_of_version_1_show_the_stored_order_of_metrics() {
+    let pods = json!({"type": "Pods", "pods": {
+        "metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "1k"},
+    }});
+    let cpu = json!({"type": "Resource", "resource": {
+        "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50},
+    }});
+    let stored = Object::from_value(metrics(json!([cpu, pods])));
+    let targets = |cells: Vec<Value>| cells[2].clone();
+    let now = crate::registry::volume_testing::now();
+    assert_eq!(
+        V1.cells_of_stored(&stored, now).map(targets),
+        Some(json!("cpu: <unknown>/50%, <unknown>/1k"))
+    );
+    // A write in version 1 appends the CPU to the metrics of the annotation.
+    assert_eq!(targets(V1.cells(&V1.to_shown(stored), now)), "<unknown>/1k, cpu: <unknown>/50%");
+}
+
+#[test]
+fn version_1_shows_the_target_of_the_first_cpu_metric() {
+    let cpu = |target: Value| json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
+    let raw = cpu(json!({"type": "AverageValue", "averageValue": "1"}));
+    let used = cpu(json!({"type": "Utilization", "averageUtilization": 50}));
+    for (list, want) in
+        [(json!([used, raw]), Some(json!(50))), (json!([raw, used]), None), (json!([raw]), None)]
+    {
+        let shown = V1.to_shown(Object::from_value(metrics(list.clone())));
+        assert_eq!(shown.at(&["spec", "targetCPUUtilizationPercentage"]).cloned(), want, "{list}");
+    }
 }

@@ -6,11 +6,12 @@ use orlop_store::{Event, Record, Revision};
 use serde_json::{Map, Value, json};
 
 use crate::encode::negotiate::Media;
-use crate::encode::table::{Table, single_metadata};
+use crate::encode::table::{Table, record_metadata};
 use crate::encode::{shape, stored};
 use crate::projection::Projection;
 use crate::registry::KindRef;
 use crate::verbs::filter::Filter;
+use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_codec::decode::zero_object;
 
@@ -112,24 +113,26 @@ impl Writer {
             out.extend_from_slice(b"}\n");
             return Ok(());
         }
-        if let (Framing::Table(table), Media::Json) = (&self.framing, self.media) {
-            let columns = !std::mem::replace(&mut self.columns_told, true);
-            let metadata = Map::from_iter([("resourceVersion".to_owned(), revision.to_string().into())]);
-            out.extend_from_slice(b"{\"type\":\"");
-            out.extend_from_slice(ty.text().as_bytes());
-            out.extend_from_slice(b"\",\"object\":");
-            out.extend_from_slice(&table.bytes(metadata, [stored::at(record, revision)], columns));
-            out.extend_from_slice(b"}\n");
-            return Ok(());
-        }
-        let mut object = stored::decode_as(&*self.kind, record)?;
-        object.set(&["metadata", "resourceVersion"], revision.to_string());
+        let shown = || -> Result<Object, ApiError> {
+            let mut object = stored::decode_as(&*self.kind, record)?;
+            object.set(&["metadata", "resourceVersion"], revision.to_string());
+            Ok(object)
+        };
         let value = match &self.framing {
-            Framing::Object => shape::with_kind(&*self.kind, object),
-            Framing::Metadata(version) => shape::metadata_only(&*self.kind, version, &object),
+            Framing::Object => shape::with_kind(&*self.kind, shown()?),
+            Framing::Metadata(version) => shape::metadata_only(&*self.kind, version, &shown()?),
             Framing::Table(table) => {
-                let metadata = single_metadata(&object);
-                table.build(metadata, vec![object], !std::mem::replace(&mut self.columns_told, true))
+                let columns = !std::mem::replace(&mut self.columns_told, true);
+                let (metadata, record) = (record_metadata(revision.0), stored::at(record, revision));
+                if self.media == Media::Json {
+                    out.extend_from_slice(b"{\"type\":\"");
+                    out.extend_from_slice(ty.text().as_bytes());
+                    out.extend_from_slice(b"\",\"object\":");
+                    out.extend_from_slice(&table.bytes(metadata, [record], columns));
+                    out.extend_from_slice(b"}\n");
+                    return Ok(());
+                }
+                table.build_stored(metadata, [record], columns)
             }
         };
         self.value(out, ty, value);
@@ -147,7 +150,7 @@ impl Writer {
         let value = match &self.framing {
             Framing::Object => {
                 let zero = types().named(names.schema).map(zero_object).unwrap_or_default();
-                let mut object = orlop_api::object::Object::from_value(zero);
+                let mut object = Object::from_value(zero);
                 object.set(&["metadata"], Value::Object(metadata));
                 shape::with_kind(&*self.kind, object)
             }

@@ -61,6 +61,7 @@ pub(super) fn walk<'a, S: Source<'a>>(source: &mut S, ty: TypeId) -> Result<Walk
     let mut walker = Walker {
         source,
         types,
+        is_open: types.get(ty).open,
         path: Vec::new(),
         seen: HashSet::new(),
         findings_text: 0,
@@ -129,6 +130,8 @@ pub(super) enum Step<'a> {
 struct Walker<'s, 'a, S> {
     source: &'s mut S,
     types: &'static Types,
+    /// Whether only the metadata of the document has a type.
+    is_open: bool,
     path: Vec<Step<'a>>,
     seen: HashSet<Finding>,
     /// Total length of the findings, bytes.
@@ -389,18 +392,22 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
                 self.refused.get_or_insert(text);
             }
             Refused::Type(found) if self.done.misfit.is_none() => {
-                let wanted = go_type(self.types, shape);
-                let mut text =
-                    format!("json: cannot unmarshal {found} into Go struct field {}", ty.short_name);
-                for step in &self.path {
-                    if let Step::Field(name) = step {
-                        text.push('.');
-                        text.push_str(name);
+                // Upstream decodes the metadata of custom objects on its own, so the error does not name `metadata`.
+                let path = self.path.get(usize::from(self.is_open)..).unwrap_or_default();
+                let mut fields = path.iter().filter_map(|step| match step {
+                    Step::Field(name) => Some(*name),
+                    Step::Index(_) | Step::Key(_) => None,
+                });
+                let wanted = string_type(ty, path).map_or_else(|| go_type(self.types, shape), str::to_owned);
+                let place = match fields.next() {
+                    Some(first) => {
+                        let rest: String = fields.map(|name| format!(".{name}")).collect();
+                        format!("Go struct field {}.{first}{rest}", ty.short_name)
                     }
-                }
-                text.push_str(" of type ");
-                text.push_str(&wanted);
-                self.done.misfit = Some(text);
+                    None => "Go value".to_owned(),
+                };
+                self.done.misfit =
+                    Some(format!("json: cannot unmarshal {found} into {place} of type {wanted}"));
             }
             Refused::Type(_) => {}
         }
@@ -444,6 +451,16 @@ fn push_name(text: &mut String, name: &str) {
         text.push('.');
     }
     text.push_str(name);
+}
+
+/// The Go type of a field at the end of a path that is a string in JSON.
+fn string_type(ty: &StructType, path: &[Step<'_>]) -> Option<&'static str> {
+    let Some(Step::Field(name)) = path.last() else { return None };
+    match (ty.short_name.as_str(), *name) {
+        ("ObjectMeta" | "OwnerReference", "uid") => Some("types.UID"),
+        ("ManagedFieldsEntry", "operation") => Some("v1.ManagedFieldsOperationType"),
+        _ => None,
+    }
 }
 
 /// The Go name of a shape's type in error messages.
