@@ -39,6 +39,10 @@ pub struct Config {
     /// Whether a controller creates the service accounts of namespaces from the first request on. Pods then need an account;
     /// otherwise they need one as soon as the controller has created the first.
     pub has_account_controller: bool,
+    /// Whether controllers run in this process, which ends if they fail; for `ComponentStatus`.
+    pub runs_controllers: bool,
+    /// Whether the scheduler is one of these controllers.
+    pub runs_scheduler: bool,
     /// How long Events are retained after their last write.
     pub event_ttl: Duration,
     /// Timeout of requests other than watches.
@@ -106,6 +110,8 @@ impl Default for Config {
             enabled_admission_plugins: Vec::new(),
             disabled_admission_plugins: Vec::new(),
             has_account_controller: false,
+            runs_controllers: false,
+            runs_scheduler: false,
             event_ttl: Duration::from_secs(3600),
             request_timeout: Duration::from_secs(60),
             min_request_timeout: Duration::from_secs(1800),

@@ -12,6 +12,7 @@ mod certificate_signing_request;
 mod checks;
 mod cluster_role;
 mod conditions;
+mod component_status;
 mod config_map;
 mod controller_revision;
 #[cfg(test)]
@@ -142,6 +143,7 @@ pub const BUILTIN_KINDS: &[&dyn Kind] = &[
     &networking::IpAddress,
     &networking::ServiceCidr,
     &api_service::ApiService,
+    &component_status::ComponentStatus,
 ];
 
 /// The kind at a path: `("", "v1", "pods")`.

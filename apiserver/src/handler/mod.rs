@@ -37,7 +37,7 @@ use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::verbs::request::Request;
 use crate::verbs::{
-    binding, connect, create, delete, delete_collection, eviction, finalize, get, list, patch, review, scale,
+    binding, component_status, connect, create, delete, delete_collection, eviction, finalize, get, list, patch, review, scale,
     token, update, watch,
 };
 use orlop_api::query::Query;
@@ -260,6 +260,9 @@ fn time_limit(verb: Verb, query: &Query, granted: Duration) -> Result<Duration, 
 /// Runs a verb. The futures of writes are large and boxed: a request moves the future of its handler, of whatever verb.
 async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
     match verb {
+        // The only kind that is read and not stored.
+        Verb::Get if !request.kind().is_stored() => component_status::get(request),
+        Verb::List if !request.kind().is_stored() => component_status::list(request),
         Verb::Get => get::get(request).await,
         Verb::List => list::list(request).boxed().await,
         Verb::Watch => watch::watch(request).await,

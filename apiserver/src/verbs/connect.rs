@@ -1,4 +1,4 @@
-//! Connections to kubelets and pods: `log`, `exec`, `attach`, `portforward` and `proxy`.
+//! Connections to kubelets, pods and services: `log`, `exec`, `attach`, `portforward` and `proxy`.
 //!
 //! Logs are fetched from the node agent if the Node publishes where the agent serves them ([`LOG_ADDRESS`],
 //! [`LOG_KEY`]). All other requests fail: with upstream's error if a check before the connection fails
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::dispatch;
 use crate::encode::stored;
-use crate::registry;
+use crate::registry::{self, KindRef};
 use crate::verbs::connect_admission;
 use crate::verbs::kubelet::{Agent, is_somewhere_else};
 use crate::verbs::request::Request;
@@ -35,15 +35,22 @@ const NO_WAY: &str = "this server does not connect to kubelets or pods";
 /// Address types of a node, in order of preference.
 const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
-/// The bytes of the objects that [`connect`] decodes: the pod or node of the request, and the node of a pod.
+/// The bytes of the objects that [`connect`] decodes: the pod, service or node of the request, the node of a pod, and the endpoints of a
+/// service.
 pub(crate) fn decoded_bytes(request: &Request) -> usize {
     let name = split(&request.resource.name, "").map_or(request.resource.name.as_str(), |(_, name, _)| name);
     let head = request.head();
     let Some(record) = head.get(&request.resource.key(name)) else { return 0 };
-    let on = record.view.field("spec.nodeName").filter(|node| !node.is_empty());
-    let node = on.zip(registry::by_resource("", "v1", "nodes"));
-    let node = node.map(|(node, kind)| dispatch::key(kind, "", node));
-    record.value.len() + node.and_then(|key| head.get(&key)).map_or(0, |node| node.value.len())
+    let further = match request.names().plural {
+        "services" => registry::by_resource("", "v1", "endpoints")
+            .map(|kind| dispatch::key(kind, &request.resource.namespace, name)),
+        _ => {
+            let on = record.view.field("spec.nodeName").filter(|node| !node.is_empty());
+            let node = on.zip(registry::by_resource("", "v1", "nodes"));
+            node.map(|(node, kind)| dispatch::key(kind, "", node))
+        }
+    };
+    record.value.len() + further.and_then(|key| head.get(&key)).map_or(0, |further| further.value.len())
 }
 
 /// Handles a request for a connection.
@@ -55,6 +62,7 @@ pub(crate) async fn connect(request: &Request) -> Result<Response, ApiError> {
             kubelet(request, node)?;
             Err(unreachable(node, port))
         }
+        ("services", _) => service_proxy(request),
         (_, "log") => log(request).await,
         (_, "proxy") => pod_proxy(request),
         (_, subresource) => stream(request, subresource),
@@ -196,6 +204,46 @@ fn pod_proxy(request: &Request) -> Result<Response, ApiError> {
     Err(unreachable(address, &port.unwrap_or_default()))
 }
 
+/// Selects an address of a service (upstream: pkg/registry/core/service/storage).
+fn service_proxy(request: &Request) -> Result<Response, ApiError> {
+    let id = request.resource.name.as_str();
+    let (_, name, port) = split(id, "service")?;
+    let service = named(request, request.kind_ref(), name)?;
+    let port = service_port(&service, port)?;
+    let kind = registry::by_resource("", "v1", "endpoints").ok_or_else(ApiError::no_such_resource)?;
+    let endpoints = named(request, &kind.into(), name)?;
+    let (address, port) = endpoint(&endpoints, id, &port)?;
+    if !is_somewhere_else(&address) {
+        return Err(ApiError::bad_request("address not allowed"));
+    }
+    Err(unreachable(&address, &port.to_string()))
+}
+
+/// The name of a port of a service. Requests can contain its number instead.
+fn service_port(service: &Object, port: &str) -> Result<String, ApiError> {
+    let Ok(number) = port.parse::<i64>() else { return Ok(port.to_owned()) };
+    let ports = service.at(&["spec", "ports"]).and_then(Value::as_array).into_iter().flatten();
+    let found = ports.into_iter().find(|one| one["port"] == number);
+    let Some(found) = found else {
+        let message = format!("no service port {number} found for service {:?}", service.name());
+        return Err(ApiError::unreachable(message));
+    };
+    Ok(found["name"].as_str().unwrap_or_default().to_owned())
+}
+
+/// The first address with a port of this name, and the number of the port.
+fn endpoint(endpoints: &Object, id: &str, port: &str) -> Result<(String, i64), ApiError> {
+    let list = |of: &Value, name: &str| of[name].as_array().cloned().unwrap_or_default();
+    let subsets = endpoints.at(&["subsets"]).and_then(Value::as_array).into_iter().flatten();
+    let found = subsets.into_iter().find_map(|subset| {
+        let ports = list(subset, "ports");
+        let found = ports.iter().find(|one| one["name"].as_str().unwrap_or_default() == port)?;
+        let address = list(subset, "addresses").first()?["ip"].as_str()?.to_owned();
+        Some((address, found["port"].as_i64()?))
+    });
+    found.ok_or_else(|| ApiError::unreachable(format!("no endpoints available for service {id:?}")))
+}
+
 fn unreachable(host: &str, port: &str) -> ApiError {
     let colon = if port.is_empty() { "" } else { ":" };
     ApiError::unreachable(format!("error trying to reach service: dial tcp {host}{colon}{port}: {NO_WAY}"))
@@ -217,6 +265,14 @@ fn pod(request: &Request, name: &str) -> Result<Object, ApiError> {
     let record = request.found(&request.head(), name)?;
     let record = record.ok_or_else(|| ApiError::not_found(request.names(), name))?;
     stored::decode_as(request.kind(), &record)
+}
+
+/// An object in the namespace of the request.
+fn named(request: &Request, kind: &KindRef, name: &str) -> Result<Object, ApiError> {
+    let key = dispatch::key(&**kind, &request.resource.namespace, name);
+    let record = request.head().get(&key).cloned();
+    let record = record.ok_or_else(|| ApiError::not_found(kind.names(), name))?;
+    stored::decode_as(&**kind, &record)
 }
 
 /// The container with this name, or the only one.
@@ -372,6 +428,31 @@ mod tests {
         ] {
             let got = split(id, "pod").map_err(|error| error.message);
             assert_eq!(got.as_ref().map(|parts| *parts).map_err(String::as_str), want, "{id}");
+        }
+    }
+
+    #[test]
+    fn services_are_resolved_to_an_endpoint() {
+        let service = Object::from_value(json!({"metadata": {"name": "s"}, "spec": {"ports": [
+            {"port": 80, "name": "http"}, {"port": 443, "name": "https"}]}}));
+        for (port, want) in [
+            ("", Ok("")),
+            ("https", Ok("https")),
+            ("80", Ok("http")),
+            ("81", Err("no service port 81 found for service \"s\"")),
+        ] {
+            let got = service_port(&service, port).map_err(|error| error.message);
+            assert_eq!(got.as_deref().map_err(String::as_str), want, "{port}");
+        }
+        let endpoints = Object::from_value(json!({"subsets": [
+            {"notReadyAddresses": [{"ip": "10.0.0.1"}], "ports": [{"name": "http", "port": 1}]},
+            {"addresses": [{"ip": "10.0.0.2"}], "ports": [{"name": "http", "port": 2}, {"port": 3}]}]}));
+        for (port, want) in [
+            ("http", Ok(("10.0.0.2".to_owned(), 2))),
+            ("", Ok(("10.0.0.2".to_owned(), 3))),
+            ("x", Err("no endpoints available for service \"s:x\"".to_owned())),
+        ] {
+            assert_eq!(endpoint(&endpoints, &format!("s:{port}"), port).map_err(|error| error.message), want, "{port}");
         }
     }
 

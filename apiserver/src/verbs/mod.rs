@@ -4,6 +4,7 @@
 pub(crate) mod apply;
 pub(crate) mod attempts;
 pub(crate) mod binding;
+pub(crate) mod component_status;
 pub(crate) mod connect;
 mod connect_admission;
 pub(crate) mod create;
