@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::facts::{document_default, values};
 use crate::endpoints::version_info;
+use crate::facts::{document_default, values};
 use crate::gnostic;
 use crate::head::{BEARER_TOKEN, info, security_schemes};
 use crate::operations;
@@ -11,8 +11,8 @@ use crate::operations::discovery::{self, API_GROUP_LIST, API_VERSIONS, VERSION_I
 use crate::parts::Parts;
 use crate::resource::{GVK, ResourceDoc, groups, versions};
 use crate::schemas::{
-    LIST_META, NAMED_SCALARS, PATCH, RAW_EXTENSION, WATCH_EVENT, kinds_of_schemas, merge_extensions, own_schema, reachable,
-    reachable_from, scalar_schema, type_and_format,
+    LIST_META, NAMED_SCALARS, PATCH, RAW_EXTENSION, WATCH_EVENT, kinds_of_schemas, merge_extensions,
+    own_schema, reachable, reachable_from, scalar_schema, type_and_format,
 };
 use crate::shape::{Field, Shape, StructType};
 use crate::types;
@@ -49,10 +49,16 @@ fn head() -> Value {
 }
 
 fn paths(resources: &[ResourceDoc]) -> impl Iterator<Item = (String, Value)> {
-    let mut general =
-        vec![discovery::core_versions(), discovery::groups(), discovery::version(), discovery::issuer(), discovery::keys()];
+    let mut general = vec![
+        discovery::core_versions(),
+        discovery::groups(),
+        discovery::version(),
+        discovery::issuer(),
+        discovery::keys(),
+    ];
     general.extend(groups(resources).into_iter().map(discovery::group));
-    general.extend(versions(resources).into_iter().map(|(group, version)| discovery::resources(group, version)));
+    general
+        .extend(versions(resources).into_iter().map(|(group, version)| discovery::resources(group, version)));
     let of_resources =
         resources.iter().flat_map(|resource| operations::v2::paths(&operations::routes(resource)));
     operations::v2::paths(&general).into_iter().chain(of_resources)

@@ -129,9 +129,8 @@ pub(crate) async fn serve(
             StoreBackend::Memory => None,
             StoreBackend::Embedded => Some(data_dir::prepare(config.store.data_dir.as_deref())?),
         };
-        let selects = |name| {
-            loops.is_some_and(|loops| manager::selects(&settings::controllers(loops, None), name))
-        };
+        let selects =
+            |name| loops.is_some_and(|loops| manager::selects(&settings::controllers(loops, None), name));
         let settings = Config {
             auth,
             service_accounts,

@@ -10,7 +10,8 @@ const BODIES: [&str; 2] = ["application/json", "application/yaml"];
 
 const DISCOVERING: &[&str] = &["403", "406", "429"];
 const READING: &[&str] = &["400", "403", "404", "406", "410", "422", "429", "503", "504"];
-const WRITING: &[&str] = &["400", "403", "404", "406", "409", "413", "415", "422", "429", "503", "504", "507"];
+const WRITING: &[&str] =
+    &["400", "403", "404", "406", "409", "413", "415", "422", "429", "503", "504", "507"];
 const EXPIRED: &[&str] = &["410"];
 /// For some of these operations, upstream returns an error without a specific code.
 const UNSPECIFIC: &[&str] = &["500", "501"];
@@ -55,9 +56,12 @@ fn complete(path: &str, operation: &mut Value, object: &Value) {
         responses.insert((*code).to_owned(), response(&status));
     }
     // A completed delete returns a Status or the last state of the object; some subresources return a Status.
-    for code in ["200", "201", "202"].into_iter().filter(|_| action.starts_with("delete") || action == "post") {
+    for code in ["200", "201", "202"].into_iter().filter(|_| action.starts_with("delete") || action == "post")
+    {
         let schemas: Vec<Value> = match responses.get(code) {
-            Some(given) => vec![given["content"]["application/json"]["schema"].clone(), status.clone(), object.clone()],
+            Some(given) => {
+                vec![given["content"]["application/json"]["schema"].clone(), status.clone(), object.clone()]
+            }
             None => continue,
         };
         let schemas: Vec<Value> = schemas.into_iter().filter(|schema| schema.is_object()).collect();

@@ -83,7 +83,10 @@ mod tests {
         for (conditions, want) in [
             (json!([{"type": "Healthy", "status": "True", "message": "ok"}]), ["c", "Healthy", "ok", ""]),
             (json!([{"type": "Healthy", "status": "False", "message": "no"}]), ["c", "Unhealthy", "no", ""]),
-            (json!([{"type": "Healthy", "status": "Unknown", "error": "why"}]), ["c", "Unhealthy", "", "why"]),
+            (
+                json!([{"type": "Healthy", "status": "Unknown", "error": "why"}]),
+                ["c", "Unhealthy", "", "why"],
+            ),
             (json!([]), ["c", "Unknown", "", ""]),
         ] {
             let object = Object::from_value(json!({"metadata": {"name": "c"}, "conditions": conditions}));

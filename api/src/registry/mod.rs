@@ -11,8 +11,8 @@ mod cells;
 mod certificate_signing_request;
 mod checks;
 mod cluster_role;
-mod conditions;
 mod component_status;
+mod conditions;
 mod config_map;
 mod controller_revision;
 #[cfg(test)]

@@ -175,7 +175,8 @@ impl ListForm {
             return Ok(answer::body(200, wanted.content_type(), bytes.map_err(ApiError::not_acceptable)?));
         }
         let items: Vec<Value> = items.collect();
-        let list = json!({"kind": list_kind, "apiVersion": api_version, "metadata": metadata, "items": items});
+        let list =
+            json!({"kind": list_kind, "apiVersion": api_version, "metadata": metadata, "items": items});
         answer::value_answer(200, wanted, &list)
     }
 }

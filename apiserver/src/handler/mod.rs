@@ -37,8 +37,8 @@ use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::verbs::request::Request;
 use crate::verbs::{
-    binding, component_status, connect, create, delete, delete_collection, eviction, finalize, get, list, patch, review, scale,
-    token, update, watch,
+    binding, component_status, connect, create, delete, delete_collection, eviction, finalize, get, list,
+    patch, review, scale, token, update, watch,
 };
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;

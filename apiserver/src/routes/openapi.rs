@@ -19,8 +19,8 @@ use crate::encode::answer;
 use crate::encode::negotiate::Media;
 use crate::insight::document;
 use crate::registry::{KINDS, Kind, Scope, StatusSubresource};
-use orlop_api::kind::DeleteAnswer;
 use crate::state::Inner;
+use orlop_api::kind::DeleteAnswer;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 

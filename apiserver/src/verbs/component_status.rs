@@ -46,7 +46,9 @@ fn is_selected(query: &Query, name: &str) -> bool {
     let labels = labels::Selector::parse(query.text("labelSelector"));
     let fields = fields::Selector::parse(query.text("fieldSelector"));
     labels.is_ok_and(|labels| labels.matches(std::iter::empty()))
-        && fields.is_ok_and(|fields| fields.matches(|field| Some(if field == "metadata.name" { name } else { "" })))
+        && fields.is_ok_and(|fields| {
+            fields.matches(|field| Some(if field == "metadata.name" { name } else { "" }))
+        })
 }
 
 /// The result of the check of a component.

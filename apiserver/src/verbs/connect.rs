@@ -15,6 +15,7 @@ use crate::registry::{self, KindRef};
 use crate::verbs::connect_admission;
 use crate::verbs::kubelet::{Agent, is_somewhere_else};
 use crate::verbs::request::Request;
+use crate::verbs::service_proxy;
 use orlop_api::object::Object;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
@@ -62,7 +63,7 @@ pub(crate) async fn connect(request: &Request) -> Result<Response, ApiError> {
             kubelet(request, node)?;
             Err(unreachable(node, port))
         }
-        ("services", _) => service_proxy(request),
+        ("services", _) => service_proxy::proxy(request),
         (_, "log") => log(request).await,
         (_, "proxy") => pod_proxy(request),
         (_, subresource) => stream(request, subresource),
@@ -204,53 +205,14 @@ fn pod_proxy(request: &Request) -> Result<Response, ApiError> {
     Err(unreachable(address, &port.unwrap_or_default()))
 }
 
-/// Selects an address of a service (upstream: pkg/registry/core/service/storage).
-fn service_proxy(request: &Request) -> Result<Response, ApiError> {
-    let id = request.resource.name.as_str();
-    let (_, name, port) = split(id, "service")?;
-    let service = named(request, request.kind_ref(), name)?;
-    let port = service_port(&service, port)?;
-    let kind = registry::by_resource("", "v1", "endpoints").ok_or_else(ApiError::no_such_resource)?;
-    let endpoints = named(request, &kind.into(), name)?;
-    let (address, port) = endpoint(&endpoints, id, &port)?;
-    if !is_somewhere_else(&address) {
-        return Err(ApiError::bad_request("address not allowed"));
-    }
-    Err(unreachable(&address, &port.to_string()))
-}
-
-/// The name of a port of a service. Requests can contain its number instead.
-fn service_port(service: &Object, port: &str) -> Result<String, ApiError> {
-    let Ok(number) = port.parse::<i64>() else { return Ok(port.to_owned()) };
-    let ports = service.at(&["spec", "ports"]).and_then(Value::as_array).into_iter().flatten();
-    let found = ports.into_iter().find(|one| one["port"] == number);
-    let Some(found) = found else {
-        let message = format!("no service port {number} found for service {:?}", service.name());
-        return Err(ApiError::unreachable(message));
-    };
-    Ok(found["name"].as_str().unwrap_or_default().to_owned())
-}
-
-/// The first address with a port of this name, and the number of the port.
-fn endpoint(endpoints: &Object, id: &str, port: &str) -> Result<(String, i64), ApiError> {
-    let list = |of: &Value, name: &str| of[name].as_array().cloned().unwrap_or_default();
-    let subsets = endpoints.at(&["subsets"]).and_then(Value::as_array).into_iter().flatten();
-    let found = subsets.into_iter().find_map(|subset| {
-        let ports = list(subset, "ports");
-        let found = ports.iter().find(|one| one["name"].as_str().unwrap_or_default() == port)?;
-        let address = list(subset, "addresses").first()?["ip"].as_str()?.to_owned();
-        Some((address, found["port"].as_i64()?))
-    });
-    found.ok_or_else(|| ApiError::unreachable(format!("no endpoints available for service {id:?}")))
-}
-
-fn unreachable(host: &str, port: &str) -> ApiError {
+/// The error for a host that this server does not connect to.
+pub(super) fn unreachable(host: &str, port: &str) -> ApiError {
     let colon = if port.is_empty() { "" } else { ":" };
     ApiError::unreachable(format!("error trying to reach service: dial tcp {host}{colon}{port}: {NO_WAY}"))
 }
 
 /// Splits `[SCHEME:]NAME[:PORT]` into its parts.
-fn split<'a>(id: &'a str, what: &str) -> Result<(&'a str, &'a str, &'a str), ApiError> {
+pub(super) fn split<'a>(id: &'a str, what: &str) -> Result<(&'a str, &'a str, &'a str), ApiError> {
     let parts: Vec<&str> = id.split(':').collect();
     let is_scheme = |scheme: &str| matches!(scheme, "" | "http" | "https");
     match parts.as_slice() {
@@ -268,7 +230,7 @@ fn pod(request: &Request, name: &str) -> Result<Object, ApiError> {
 }
 
 /// An object in the namespace of the request.
-fn named(request: &Request, kind: &KindRef, name: &str) -> Result<Object, ApiError> {
+pub(super) fn named(request: &Request, kind: &KindRef, name: &str) -> Result<Object, ApiError> {
     let key = dispatch::key(&**kind, &request.resource.namespace, name);
     let record = request.head().get(&key).cloned();
     let record = record.ok_or_else(|| ApiError::not_found(kind.names(), name))?;
@@ -428,31 +390,6 @@ mod tests {
         ] {
             let got = split(id, "pod").map_err(|error| error.message);
             assert_eq!(got.as_ref().map(|parts| *parts).map_err(String::as_str), want, "{id}");
-        }
-    }
-
-    #[test]
-    fn services_are_resolved_to_an_endpoint() {
-        let service = Object::from_value(json!({"metadata": {"name": "s"}, "spec": {"ports": [
-            {"port": 80, "name": "http"}, {"port": 443, "name": "https"}]}}));
-        for (port, want) in [
-            ("", Ok("")),
-            ("https", Ok("https")),
-            ("80", Ok("http")),
-            ("81", Err("no service port 81 found for service \"s\"")),
-        ] {
-            let got = service_port(&service, port).map_err(|error| error.message);
-            assert_eq!(got.as_deref().map_err(String::as_str), want, "{port}");
-        }
-        let endpoints = Object::from_value(json!({"subsets": [
-            {"notReadyAddresses": [{"ip": "10.0.0.1"}], "ports": [{"name": "http", "port": 1}]},
-            {"addresses": [{"ip": "10.0.0.2"}], "ports": [{"name": "http", "port": 2}, {"port": 3}]}]}));
-        for (port, want) in [
-            ("http", Ok(("10.0.0.2".to_owned(), 2))),
-            ("", Ok(("10.0.0.2".to_owned(), 3))),
-            ("x", Err("no endpoints available for service \"s:x\"".to_owned())),
-        ] {
-            assert_eq!(endpoint(&endpoints, &format!("s:{port}"), port).map_err(|error| error.message), want, "{port}");
         }
     }
 

@@ -28,6 +28,7 @@ pub(crate) mod review;
 mod review_attributes;
 pub(crate) mod revision;
 pub(crate) mod scale;
+mod service_proxy;
 pub(crate) mod token;
 mod unsafe_delete;
 pub(crate) mod update;

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256, Sha512};
 
-pub use crate::resource::{OwnSchema, ResourceDoc, SubresourceDoc};
 use crate::resource::groups;
+pub use crate::resource::{OwnSchema, ResourceDoc, SubresourceDoc};
 use crate::{endpoints, gnostic, own, v2, v3};
 
 /// A document and its hash.

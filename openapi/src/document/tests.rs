@@ -200,7 +200,9 @@ fn v2_document_has_definitions_and_paths() {
     let patch = &document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"];
     // kubectl before 1.27 looks for these parameters.
     assert_eq!(names(&patch["parameters"]), ["dryRun", "fieldValidation"]);
-    for path in ["/api/", "/api/v1/", "/apis/", "/apis/storage.k8s.io/", "/apis/storage.k8s.io/v1/", "/version/"] {
+    for path in
+        ["/api/", "/api/v1/", "/apis/", "/apis/storage.k8s.io/", "/apis/storage.k8s.io/v1/", "/version/"]
+    {
         assert!(document["paths"][path]["get"].is_object(), "{path}");
     }
 }

@@ -3,11 +3,10 @@
 
 use super::names::{Naming, title, with_article};
 use super::parameters::{
-    DELETING, LISTING, NAMESPACE, PATCHING, PRETTY, PROXIED_PATH, Parameter, WRITING, of_connection, selecting,
+    DELETING, LISTING, NAMESPACE, PATCHING, PRETTY, PROXIED_PATH, Parameter, WRITING, of_connection,
+    selecting,
 };
-use super::{
-    ANY, Body, Content, MEDIA, OK, OK_ACCEPTED, OK_CREATED, OK_CREATED_ACCEPTED, Route, STREAMED,
-};
+use super::{ANY, Body, Content, MEDIA, OK, OK_ACCEPTED, OK_CREATED, OK_CREATED_ACCEPTED, Route, STREAMED};
 use crate::resource::{ResourceDoc, SubresourceDoc, gvk};
 use crate::schemas::{DELETE_OPTIONS, PATCH, STATUS, WATCH_EVENT};
 
@@ -97,9 +96,8 @@ impl<'a> Target<'a> {
         if action != "connect" {
             parameters.push(PRETTY.clone());
         }
-        let (group, version) = self
-            .sub
-            .map_or((self.resource.group, self.resource.version), |sub| (sub.group, sub.version));
+        let (group, version) =
+            self.sub.map_or((self.resource.group, self.resource.version), |sub| (sub.group, sub.version));
         Route {
             path: path.to_owned(),
             method,

@@ -66,20 +66,18 @@ pub(super) static PROXIED_PATH: Parameter = path("path", "z6Ciiujn", "path to th
 pub(super) static PRETTY: Parameter =
     query("pretty", "string", "tJGM1-ng", "If 'true', then the output is pretty printed.");
 
-const DRY_RUN: Parameter =
-    repeated("dryRun", "With All, the server processes the request but does not store the result. No other value is valid.");
+const DRY_RUN: Parameter = repeated(
+    "dryRun",
+    "With All, the server processes the request but does not store the result. No other value is valid.",
+);
 const FIELD_VALIDATION: Parameter = repeated(
     "fieldValidation",
     "How the server handles unknown and duplicate fields: Ignore drops them, Warn drops them and returns a warning, \
      Strict rejects the request.",
 );
 const MANAGER: &str = "The name of the manager that will own the changed fields.";
-const RESOURCE_VERSION: Parameter = query(
-    "resourceVersion",
-    "string",
-    "5WAnf1kx",
-    "The revision to read at, or to watch from.",
-);
+const RESOURCE_VERSION: Parameter =
+    query("resourceVersion", "string", "5WAnf1kx", "The revision to read at, or to watch from.");
 const CONTAINER: &str = "The name of the container. A pod with one container needs no name.";
 
 pub(super) static GETTING: &[Parameter] = &[RESOURCE_VERSION];
@@ -137,7 +135,12 @@ pub(super) static LISTING: &[Parameter] = &[
         "t8XhRHeC",
         "How to interpret resourceVersion: Exact or NotOlderThan.",
     ),
-    query("sendInitialEvents", "boolean", "rLXlEK_k", "For watches: start with events for the current objects."),
+    query(
+        "sendInitialEvents",
+        "boolean",
+        "rLXlEK_k",
+        "For watches: start with events for the current objects.",
+    ),
     query("shardSelector", "string", "Kgyki_3_", "Alpha: only objects of a shard. The server ignores it."),
     query("timeoutSeconds", "integer", "yvYezaOC", "For watches: end after so many seconds."),
 ];
@@ -210,7 +213,17 @@ pub(super) fn of_connection(kind: &str) -> &'static [Parameter] {
 pub(super) fn all_shared() -> impl Iterator<Item = &'static Parameter> {
     let single = [&NAMESPACE, &PROXIED_PATH, &PRETTY].into_iter();
     let tables = [
-        WRITING, PATCHING, DELETING, LISTING, LOG, ATTACH, EXEC, PORT_FORWARD, POD_PROXY, NODE_PROXY, SERVICE_PROXY,
+        WRITING,
+        PATCHING,
+        DELETING,
+        LISTING,
+        LOG,
+        ATTACH,
+        EXEC,
+        PORT_FORWARD,
+        POD_PROXY,
+        NODE_PROXY,
+        SERVICE_PROXY,
     ];
     single.chain(tables.into_iter().flatten()).filter(|parameter| parameter.shared.is_some())
 }

@@ -29,7 +29,8 @@ pub(super) fn group(routes: &[Route]) -> Vec<PathItem<'_>> {
 }
 
 fn item<'a>(path: &'a str, routes: &[&'a Route]) -> PathItem<'a> {
-    let is_in = |route: &Route, wanted: &Parameter| route.parameters.iter().any(|one| key(one) == key(wanted));
+    let is_in =
+        |route: &Route, wanted: &Parameter| route.parameters.iter().any(|one| key(one) == key(wanted));
     let is_common = |parameter: &Parameter| routes.iter().all(|route| is_in(route, parameter));
     let operations = routes.iter().map(|route| Operation {
         route,
@@ -37,7 +38,11 @@ fn item<'a>(path: &'a str, routes: &[&'a Route]) -> PathItem<'a> {
     });
     // Operations can describe the same parameter differently: as upstream, the last one counts.
     let last = routes.last().into_iter().flat_map(|route| &route.parameters);
-    PathItem { path, parameters: sorted(last.filter(|parameter| is_common(parameter))), operations: operations.collect() }
+    PathItem {
+        path,
+        parameters: sorted(last.filter(|parameter| is_common(parameter))),
+        operations: operations.collect(),
+    }
 }
 
 fn key(parameter: &Parameter) -> (&str, &str) {

@@ -7,7 +7,12 @@ const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "p
 const PART: &[&str] = &["get", "patch", "update"];
 const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
 
-fn sub(name: &'static str, kind: &'static str, schema: &'static str, verbs: &'static [&'static str]) -> SubresourceDoc {
+fn sub(
+    name: &'static str,
+    kind: &'static str,
+    schema: &'static str,
+    verbs: &'static [&'static str],
+) -> SubresourceDoc {
     SubresourceDoc { name, group: "", version: "v1", kind, schema, verbs }
 }
 
@@ -55,9 +60,10 @@ fn widget() -> ResourceDoc {
         group: "stable.example.com",
         list_kind: "Widgets".to_owned(),
         own_schema: Some(OwnSchema::new(|| None)),
-        subresources: vec![
-            SubresourceDoc { group: "autoscaling", ..sub("scale", "Scale", "io.k8s.api.autoscaling.v1.Scale", PART) },
-        ],
+        subresources: vec![SubresourceDoc {
+            group: "autoscaling",
+            ..sub("scale", "Scale", "io.k8s.api.autoscaling.v1.Scale", PART)
+        }],
         ..resource("Widget", "widgets", WIDGET)
     }
 }
@@ -91,9 +97,30 @@ fn operations_have_the_ids_and_kinds_of_upstream() {
             "deleteCoreV1CollectionNamespacedPod",
             "Pod",
         ),
-        (&pod, "/api/v1/watch/namespaces/{namespace}/pods", "get", "watchlist", "watchCoreV1NamespacedPodList", "Pod"),
-        (&pod, "/api/v1/watch/namespaces/{namespace}/pods/{name}", "get", "watch", "watchCoreV1NamespacedPod", "Pod"),
-        (&pod, "/api/v1/namespaces/{namespace}/pods/{name}", "put", "put", "replaceCoreV1NamespacedPod", "Pod"),
+        (
+            &pod,
+            "/api/v1/watch/namespaces/{namespace}/pods",
+            "get",
+            "watchlist",
+            "watchCoreV1NamespacedPodList",
+            "Pod",
+        ),
+        (
+            &pod,
+            "/api/v1/watch/namespaces/{namespace}/pods/{name}",
+            "get",
+            "watch",
+            "watchCoreV1NamespacedPod",
+            "Pod",
+        ),
+        (
+            &pod,
+            "/api/v1/namespaces/{namespace}/pods/{name}",
+            "put",
+            "put",
+            "replaceCoreV1NamespacedPod",
+            "Pod",
+        ),
         (
             &pod,
             "/api/v1/namespaces/{namespace}/pods/{name}/status",
@@ -126,9 +153,30 @@ fn operations_have_the_ids_and_kinds_of_upstream() {
             "connectCoreV1OptionsNamespacedPodProxyWithPath",
             "PodProxyOptions",
         ),
-        (&pod, "/api/v1/namespaces/{namespace}/pods/{name}/log", "get", "get", "readCoreV1NamespacedPodLog", "Pod"),
-        (&component, "/api/v1/componentstatuses", "get", "list", "listCoreV1ComponentStatus", "ComponentStatus"),
-        (&component, "/api/v1/componentstatuses/{name}", "get", "get", "readCoreV1ComponentStatus", "ComponentStatus"),
+        (
+            &pod,
+            "/api/v1/namespaces/{namespace}/pods/{name}/log",
+            "get",
+            "get",
+            "readCoreV1NamespacedPodLog",
+            "Pod",
+        ),
+        (
+            &component,
+            "/api/v1/componentstatuses",
+            "get",
+            "list",
+            "listCoreV1ComponentStatus",
+            "ComponentStatus",
+        ),
+        (
+            &component,
+            "/api/v1/componentstatuses/{name}",
+            "get",
+            "get",
+            "readCoreV1ComponentStatus",
+            "ComponentStatus",
+        ),
         (
             &widget,
             "/apis/stable.example.com/v1/widgets",
@@ -203,7 +251,13 @@ fn parameters_of_all_operations_belong_to_the_path() {
             "command container name namespace stderr stdin stdout tty",
             "",
         ),
-        (&pod, "/api/v1/namespaces/{namespace}/pods/{name}/proxy/{path}", "head", "name namespace path path", ""),
+        (
+            &pod,
+            "/api/v1/namespaces/{namespace}/pods/{name}/proxy/{path}",
+            "head",
+            "name namespace path path",
+            "",
+        ),
         (
             &widget,
             "/apis/stable.example.com/v1/namespaces/{namespace}/widgets/{name}",
@@ -239,7 +293,8 @@ fn bodies_and_responses_have_the_media_types_of_upstream() {
                     application/vnd.kubernetes.protobuf;stream=watch application/yaml";
     let patches = "application/apply-patch+yaml application/json-patch+json application/merge-patch+json \
                    application/strategic-merge-patch+json";
-    let custom_patches = "application/apply-patch+yaml application/json-patch+json application/merge-patch+json";
+    let custom_patches =
+        "application/apply-patch+yaml application/json-patch+json application/merge-patch+json";
     for (paths, path, method, body, codes, response, schema) in [
         (&pod, "/api/v1/pods", "get", "", "200 401", streamed, "PodList"),
         (&pod, item, "put", "*/*", "200 201 401", media, "Pod"),
@@ -247,9 +302,25 @@ fn bodies_and_responses_have_the_media_types_of_upstream() {
         (&pod, item, "delete", "*/*", "200 202 401", media, "Pod"),
         (&pod, log, "get", "", "200 401", &*format!("{media} text/plain"), ""),
         (&pod, exec, "post", "", "200 401", "*/*", ""),
-        (&widget, custom, "put", "application/json application/yaml", "200 201 401", "application/json application/yaml", "Widget"),
+        (
+            &widget,
+            custom,
+            "put",
+            "application/json application/yaml",
+            "200 201 401",
+            "application/json application/yaml",
+            "Widget",
+        ),
         (&widget, custom, "patch", custom_patches, "200 401", "application/json application/yaml", "Widget"),
-        (&widget, custom, "delete", "application/json application/yaml", "200 202 401", "application/json application/yaml", "Status"),
+        (
+            &widget,
+            custom,
+            "delete",
+            "application/json application/yaml",
+            "200 202 401",
+            "application/json application/yaml",
+            "Status",
+        ),
         (&widget, customs, "delete", "", "200 401", "application/json application/yaml", "Status"),
         (&widget, customs, "get", "", "200 401", "application/json application/yaml", "Widgets"),
     ] {

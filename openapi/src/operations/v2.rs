@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::parameters::{all_shared, Parameter};
+use super::parameters::{Parameter, all_shared};
 use super::paths::{self, Operation, PathItem};
 use super::{Body, Content, Route, UNAUTHORIZED};
 use crate::resource::GVK;
