@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 /// The extension with the kinds of a schema or an operation.
 pub(crate) const GVK: &str = "x-kubernetes-group-version-kind";
+/// The extension with the fields of a schema that field selectors may use.
+pub(crate) const SELECTABLE: &str = "x-kubernetes-selectable-fields";
 
 /// The description of a resource for the documents.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub struct ResourceDoc {
     pub schema: &'static str,
     /// The schema itself, if it is not in the arena: that of a custom kind, copied from its definition.
     pub own_schema: Option<OwnSchema>,
+    /// Fields of a custom kind that field selectors may use, such as `spec.color`.
+    pub selectable: Vec<&'static str>,
     /// Verbs, as in discovery.
     pub verbs: &'static [&'static str],
     /// Whether a delete returns the object; otherwise it returns a `Status`.
@@ -97,6 +101,12 @@ impl ResourceDoc {
     pub(crate) fn list_schema(&self) -> String {
         let prefix = self.schema.strip_suffix(self.kind).unwrap_or(self.schema);
         format!("{prefix}{}", self.list_kind)
+    }
+
+    /// The fields that field selectors may use, in the format of the extension; `None` without such fields.
+    pub(crate) fn selectable_fields(&self) -> Option<Value> {
+        let fields = self.selectable.iter().map(|path| json!({"fieldPath": path}));
+        (!self.selectable.is_empty()).then(|| fields.collect())
     }
 
     /// The kind of its objects, in the format of the extension `x-kubernetes-group-version-kind`.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::operations::discovery::{API_GROUP, API_GROUP_LIST, API_RESOURCE_LIST, API_VERSIONS};
-use crate::resource::{GVK, ResourceDoc, gvk};
+use crate::resource::{GVK, ResourceDoc, SELECTABLE, gvk};
 use crate::shape::{Field, ListType, Scalar, Shape, Strategic, TypeId};
 use crate::types;
 
@@ -47,6 +47,9 @@ pub(crate) fn own_schema(resource: &ResourceDoc, reference: impl Fn(&str, &str) 
         schema = json!({"type": "object"});
     }
     schema[GVK] = json!([resource.gvk()]);
+    if let Some(fields) = resource.selectable_fields() {
+        schema[SELECTABLE] = fields;
+    }
     Some(schema)
 }
 

@@ -9,7 +9,7 @@ use crate::head::{BEARER_TOKEN, info, security_schemes};
 use crate::operations;
 use crate::operations::discovery::{self, API_GROUP_LIST, API_VERSIONS, VERSION_INFO};
 use crate::parts::Parts;
-use crate::resource::{GVK, ResourceDoc, groups, versions};
+use crate::resource::{GVK, ResourceDoc, SELECTABLE, groups, versions};
 use crate::schemas::{
     LIST_META, NAMED_SCALARS, PATCH, RAW_EXTENSION, WATCH_EVENT, kinds_of_schemas, merge_extensions,
     own_schema, reachable, reachable_from, scalar_schema, type_and_format,
@@ -97,7 +97,7 @@ fn definitions(resources: &[ResourceDoc]) -> impl Iterator<Item = (String, Value
 }
 
 fn list(resource: &ResourceDoc) -> (String, Value) {
-    let list = json!({
+    let mut list = json!({
         "description": format!("{} is a list of objects of kind {}.", resource.list_kind, resource.kind),
         "type": "object",
         "required": ["items"],
@@ -108,6 +108,9 @@ fn list(resource: &ResourceDoc) -> (String, Value) {
             "items": { "type": "array", "items": reference(resource.schema) },
         },
     });
+    if let Some(fields) = resource.selectable_fields() {
+        list[SELECTABLE] = fields;
+    }
     (resource.list_schema(), list)
 }
 

@@ -16,7 +16,7 @@ use crate::facts::{document_default, values};
 use crate::head::{VERSION, custom_info, info, security_schemes};
 use crate::operations::{self, discovery};
 use crate::parts::Parts;
-use crate::resource::{GVK, ResourceDoc};
+use crate::resource::{GVK, ResourceDoc, SELECTABLE};
 use crate::schemas::{
     ABOUT_API_VERSION, ABOUT_KIND, CONVENTIONS, LIST_META, NAMED_SCALARS, PATCH, RAW_EXTENSION, WATCH_EVENT,
     kinds_of_schemas, merge_extensions, own_schema, reachable, scalar_schema, type_and_format,
@@ -139,7 +139,8 @@ fn list(resource: &ResourceDoc, kinds: Option<(&str, Value)>) -> Schema {
         .property("metadata", Schema::AllOf(metadata.build()))
         .property("items", items.build())
         .required("items");
-    Schema::Object(list.extensions(extensions(kinds)).build())
+    let selectable = resource.selectable_fields().map(|fields| (SELECTABLE, fields));
+    Schema::Object(list.extensions(extensions(kinds.into_iter().chain(selectable))).build())
 }
 
 fn named_scalar(scalar: Scalar, description: &str) -> Schema {

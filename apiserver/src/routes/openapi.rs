@@ -55,6 +55,7 @@ fn bindings() -> ResourceDoc {
         namespaced: true,
         schema: "io.k8s.api.core.v1.Binding",
         own_schema: None,
+        selectable: Vec::new(),
         verbs: &["create"],
         delete_returns_object: false,
         subresources: Vec::new(),
@@ -68,7 +69,7 @@ impl CustomOpenApi {
             .map(|kind| {
                 let own = kind.clone();
                 let own_schema = Some(OwnSchema::new(move || own.openapi_schema()));
-                ResourceDoc { own_schema, ..resource(&**kind) }
+                ResourceDoc { own_schema, selectable: kind.selectable().to_vec(), ..resource(&**kind) }
             })
             .collect();
         resources.sort_by(|a, b| (a.group, a.version, a.plural).cmp(&(b.group, b.version, b.plural)));
@@ -132,8 +133,11 @@ fn resource(kind: &dyn Kind) -> ResourceDoc {
         namespaced: kind.scope() == Scope::Namespaced,
         schema: names.schema,
         own_schema: None,
+        selectable: Vec::new(),
         verbs: kind.verbs(),
-        delete_returns_object: kind.policy().delete_answer == DeleteAnswer::Object,
+        // Upstream describes the response to the delete of a namespace as a Status, although it returns the namespace.
+        delete_returns_object: kind.policy().delete_answer == DeleteAnswer::Object
+            && names.kind != "Namespace",
         subresources,
     }
 }

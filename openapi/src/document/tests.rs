@@ -16,6 +16,7 @@ fn documents() -> Documents {
         namespaced: true,
         schema: "io.k8s.api.core.v1.Pod",
         own_schema: None,
+        selectable: Vec::new(),
         verbs: ALL,
         delete_returns_object: true,
         subresources: vec![
@@ -67,6 +68,7 @@ fn own_schemas_are_parsed_only_to_write_a_document() {
         namespaced: true,
         schema: "com.example.v1.Widget",
         own_schema: Some(own_schema),
+        selectable: vec!["spec.color"],
         verbs: ALL,
         delete_returns_object: false,
         subresources: Vec::new(),
@@ -335,6 +337,7 @@ fn custom_schemas_contain_the_fields_of_every_object() {
             namespaced: true,
             schema: "com.example.v1.Widget",
             own_schema: Some(own_schema),
+            selectable: vec!["spec.color"],
             verbs: &["get", "list"],
             delete_returns_object: false,
             subresources: Vec::new(),
@@ -353,6 +356,10 @@ fn custom_schemas_contain_the_fields_of_every_object() {
     assert_eq!(properties["object"]["required"], json!(["kind", "apiVersion"]));
     assert_eq!(properties["object"]["properties"]["metadata"]["allOf"], json!([{"$ref": meta}]));
     assert_eq!(schemas["com.example.v1.WidgetList"]["description"], "WidgetList is a list of Widget");
+    for schema in ["com.example.v1.Widget", "com.example.v1.WidgetList"] {
+        let selectable = &schemas[schema]["x-kubernetes-selectable-fields"];
+        assert_eq!(*selectable, json!([{"fieldPath": "spec.color"}]), "{schema}");
+    }
 
     let open = of(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
     let definition = &parsed(open.v2_json())["definitions"]["com.example.v1.Widget"];

@@ -26,6 +26,7 @@ fn resource(kind: &'static str, plural: &'static str, schema: &'static str) -> R
         namespaced: true,
         schema,
         own_schema: None,
+        selectable: Vec::new(),
         verbs: ALL,
         delete_returns_object: false,
         subresources: Vec::new(),
