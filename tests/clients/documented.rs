@@ -67,7 +67,15 @@ fn complete(path: &str, operation: &mut Value, object: &Value) {
         let schemas: Vec<Value> = schemas.into_iter().filter(|schema| schema.is_object()).collect();
         responses.insert(code.to_owned(), response(&json!({"anyOf": schemas})));
     }
-    let Some(content) = operation["requestBody"]["content"].as_object_mut() else { return };
+    // Upstream describes the keys of tokens and their discovery document as texts, but they are objects.
+    let content = operation.pointer_mut("/responses/200/content").and_then(Value::as_object_mut);
+    for (_, content) in content.into_iter().flatten() {
+        if content["schema"]["type"] == "string" {
+            content["schema"] = json!({"type": "object"});
+        }
+    }
+    let content = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut);
+    let Some(content) = content else { return };
     if let Some(any) = content.remove("*/*") {
         content.extend(BODIES.map(|media| (media.to_owned(), any.clone())));
     }
