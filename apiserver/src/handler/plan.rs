@@ -103,7 +103,11 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
     };
     let has = |name: &str| resource.kind.verbs().contains(&name);
     if resource.watch_path {
-        return if *method == Method::GET && has("watch") { Ok(Verb::Watch) } else { refused() };
+        return match *method {
+            _ if !has("watch") => Err(ApiError::no_such_resource()),
+            Method::GET => Ok(Verb::Watch),
+            _ => refused(),
+        };
     }
     let item = !resource.name.is_empty();
     match (resource.subresource.as_str(), method) {
@@ -190,6 +194,7 @@ mod tests {
             ("GET", "/api/v1/componentstatuses", "List componentstatuses"),
             ("GET", "/api/v1/componentstatuses/a", "Get componentstatuses"),
             ("GET", "/api/v1/componentstatuses?watch=1", "405"),
+            ("GET", "/api/v1/watch/componentstatuses", "404"),
             ("POST", "/api/v1/componentstatuses", "405"),
             ("DELETE", "/api/v1/componentstatuses/a", "405"),
             ("PUT", "/api/v1/namespaces/a/services/b/proxy/c", "Connect services"),
