@@ -41,6 +41,10 @@ pub struct Config {
     pub has_account_controller: bool,
     /// Whether to publish the date since which the server records the use of tokens in Secrets.
     pub tracks_legacy_tokens: bool,
+    /// Whether controllers run in this process, which ends if they fail; for `ComponentStatus`.
+    pub runs_controllers: bool,
+    /// Whether the scheduler is one of these controllers.
+    pub runs_scheduler: bool,
     /// How long Events are retained after their last write.
     pub event_ttl: Duration,
     /// Timeout of requests other than watches.
@@ -109,6 +113,8 @@ impl Default for Config {
             disabled_admission_plugins: Vec::new(),
             has_account_controller: false,
             tracks_legacy_tokens: false,
+            runs_controllers: false,
+            runs_scheduler: false,
             event_ttl: Duration::from_secs(3600),
             request_timeout: Duration::from_secs(60),
             min_request_timeout: Duration::from_secs(1800),

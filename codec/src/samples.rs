@@ -237,6 +237,6 @@ pub fn object(kind: &dyn Kind) -> Object {
 /// A sample of every stored built-in kind, in the form that the API returns.
 #[cfg(test)]
 pub fn sample_objects() -> Vec<(&'static dyn Kind, Object)> {
-    let kinds = BUILTIN_KINDS.iter().copied().filter(|kind| kind.verbs().contains(&"get"));
+    let kinds = BUILTIN_KINDS.iter().copied().filter(|kind| kind.is_stored());
     kinds.map(|kind| (kind, object(kind))).collect()
 }

@@ -4,19 +4,20 @@
 //! omit, [`load`] builds the one [`types`] arena, [`document`] assembles the documents.
 
 pub mod document;
+mod endpoints;
 mod extensions;
 mod facts;
 mod gnostic;
+mod head;
 pub mod load;
 mod operations;
 mod own;
+mod parts;
 pub mod resource;
-mod responses;
 mod schemas;
 pub mod shape;
 mod v2;
 mod v3;
-mod verb;
 
 pub use document::{Document, Documents};
 pub use load::{OPEN_OBJECT, types};

@@ -1,47 +1,16 @@
-//! Documents of the non-resource endpoints: health, metrics, version, the documents themselves, snapshots, the sign-in of the web page.
-
-use std::collections::BTreeSet;
+//! The document of the endpoints that upstream does not document: health, metrics, the documents themselves, snapshots, the sign-in of
+//! the web page.
 
 use serde_json::{Map, Value, json};
 
-use crate::responses::MEDIA;
+use crate::head::{VERSION, info};
 
-/// The documents, by their path in the index.
-pub(crate) fn documents() -> [(&'static str, Value); 2] {
-    [("orlop", document(orlop())), ("version", document(version()))]
-}
+/// The path of the document in the index.
+pub(crate) const PATH: &str = "orlop";
 
-/// The documents of discovery: the versions of the core group, the list of groups, and each group.
-pub(crate) fn discovery(groups: &BTreeSet<&str>) -> Vec<(String, Value)> {
-    let one = |path: String, id: &str, tag: &str, description: &str| {
-        let content: Map<String, Value> =
-            MEDIA.iter().map(|media| ((*media).to_owned(), json!({"schema": {"type": "object"}}))).collect();
-        let responses = json!({
-            "200": {"description": "The document.", "content": content},
-            "406": {"description": "The server cannot produce any of the accepted media types.", "content": content},
-        });
-        let item = get(id, tag, description, &json!([]), &responses);
-        (path.clone(), document(json!({format!("/{path}/"): item})))
-    };
-    let mut documents = vec![
-        one("api".to_owned(), "getCoreAPIVersions", "core", "The versions of the core group."),
-        one("apis".to_owned(), "getAPIVersions", "apis", "The groups and their versions."),
-    ];
-    for group in groups {
-        let tag = group.split('.').next().unwrap_or(group);
-        let (first, rest) = tag.split_at_checked(1).unwrap_or_default();
-        let id = format!("get{}{rest}APIGroup", first.to_uppercase());
-        documents.push(one(format!("apis/{group}"), &id, tag, "The versions of the group."));
-    }
-    documents
-}
-
-fn document(paths: Value) -> Value {
-    json!({
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.36.0"},
-        "paths": paths,
-    })
+/// The document.
+pub(crate) fn document() -> Value {
+    json!({"openapi": VERSION, "info": info(), "paths": orlop()})
 }
 
 fn answer(description: &str, media: &str, schema: &Value) -> Value {
@@ -185,24 +154,4 @@ fn orlop() -> Value {
         paths[path] = item;
     }
     paths
-}
-
-fn version() -> Value {
-    let fields = [
-        "major",
-        "minor",
-        "gitVersion",
-        "gitCommit",
-        "gitTreeState",
-        "buildDate",
-        "goVersion",
-        "compiler",
-        "platform",
-    ];
-    let properties: serde_json::Map<String, Value> =
-        fields.iter().map(|field| ((*field).to_owned(), text())).collect();
-    let info = json!({"type": "object", "required": fields, "properties": properties});
-    let description = "The version of Kubernetes whose API the server implements.";
-    json!({"/version": get("getCodeVersion", "version", description, &json!([]),
-        &json!({"200": answer("The version.", "application/json", &info)}))})
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::resource::{GVK, ResourceDoc, gvk};
+use crate::operations::discovery::{API_GROUP, API_GROUP_LIST, API_RESOURCE_LIST, API_VERSIONS};
+use crate::resource::{GVK, ResourceDoc, SELECTABLE, gvk};
 use crate::shape::{Field, ListType, Scalar, Shape, Strategic, TypeId};
 use crate::types;
 
@@ -12,6 +13,8 @@ pub(crate) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 pub(crate) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 pub(crate) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 pub(crate) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+pub(crate) const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
+pub(crate) const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 pub(crate) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 /// The document to which upstream's descriptions refer.
@@ -44,6 +47,9 @@ pub(crate) fn own_schema(resource: &ResourceDoc, reference: impl Fn(&str, &str) 
         schema = json!({"type": "object"});
     }
     schema[GVK] = json!([resource.gvk()]);
+    if let Some(fields) = resource.selectable_fields() {
+        schema[SELECTABLE] = fields;
+    }
     Some(schema)
 }
 
@@ -102,12 +108,20 @@ pub(crate) fn kinds_of_schemas<'a>(
         }
     };
     add(STATUS.to_owned(), "", "v1", "Status");
+    for (schema, kind) in [
+        (API_VERSIONS, "APIVersions"),
+        (API_GROUP_LIST, "APIGroupList"),
+        (API_GROUP, "APIGroup"),
+        (API_RESOURCE_LIST, "APIResourceList"),
+    ] {
+        add(schema.to_owned(), "", "v1", kind);
+    }
     for resource in resources {
         let ResourceDoc { group, version, kind, schema, .. } = resource;
         add((*schema).to_owned(), group, version, kind);
-        add(format!("{schema}List"), group, version, &format!("{kind}List"));
+        add(resource.list_schema(), group, version, &resource.list_kind);
         add(DELETE_OPTIONS.to_owned(), group, version, "DeleteOptions");
-        for sub in &resource.subresources {
+        for sub in resource.subresources.iter().filter(|sub| !sub.schema.is_empty()) {
             add(sub.schema.to_owned(), sub.group, sub.version, sub.kind);
         }
     }
@@ -116,15 +130,18 @@ pub(crate) fn kinds_of_schemas<'a>(
 
 /// The names of all struct types that are reachable from the resources, without list kinds.
 pub(crate) fn reachable<'a>(resources: impl Iterator<Item = &'a ResourceDoc>) -> BTreeSet<&'static str> {
-    let types = types();
     let mut roots = vec![STATUS, DELETE_OPTIONS, LIST_META];
     for resource in resources {
-        if resource.own_schema.is_some() {
-            roots.push(OBJECT_META);
-        }
+        roots.push(if resource.own_schema.is_some() { OBJECT_META } else { API_RESOURCE_LIST });
         roots.push(resource.schema);
         roots.extend(resource.subresources.iter().map(|sub| sub.schema));
     }
+    reachable_from(roots)
+}
+
+/// The names of all struct types that are reachable from these schemas.
+pub(crate) fn reachable_from(roots: Vec<&str>) -> BTreeSet<&'static str> {
+    let types = types();
     let mut todo: Vec<TypeId> = roots.into_iter().filter_map(|name| types.named(name)).collect();
     let mut seen = BTreeSet::new();
     while let Some(id) = todo.pop() {

@@ -1,89 +1,132 @@
 //! The OpenAPI v2 document, with which kubectl before 1.27 validates and explains.
-//!
-//! Those clients read the definitions, and of the paths only the properties of PATCH, so the document
-//! contains nothing else.
 
 use serde_json::{Map, Value, json};
 
+use crate::endpoints::version_info;
 use crate::facts::{document_default, values};
-use crate::resource::{GVK, ResourceDoc};
+use crate::gnostic;
+use crate::head::{BEARER_TOKEN, info, security_schemes};
+use crate::operations;
+use crate::operations::discovery::{self, API_GROUP_LIST, API_VERSIONS, VERSION_INFO};
+use crate::parts::Parts;
+use crate::resource::{GVK, ResourceDoc, SELECTABLE, groups, versions};
 use crate::schemas::{
-    LIST_META, NAMED_SCALARS, kinds_of_schemas, merge_extensions, own_schema, reachable, scalar_schema,
-    type_and_format,
+    LIST_META, NAMED_SCALARS, PATCH, RAW_EXTENSION, WATCH_EVENT, kinds_of_schemas, merge_extensions,
+    own_schema, reachable, reachable_from, scalar_schema, type_and_format,
 };
 use crate::shape::{Field, Shape, StructType};
 use crate::types;
 
-/// Builds the document.
-pub(crate) fn document(resources: &[ResourceDoc]) -> Value {
+/// Builds the document as JSON.
+pub(crate) fn json(resources: &[ResourceDoc]) -> serde_json::Result<Vec<u8>> {
+    let (mut paths, mut definitions) = (Parts::default(), Parts::default());
+    self::paths(resources).try_for_each(|(path, item)| paths.insert(path, &item))?;
+    self::definitions(resources).try_for_each(|(name, schema)| definitions.insert(name, &schema))?;
+    let mut document = Parts::default();
+    document.insert_all(&head())?;
+    document.insert("paths", &paths)?;
+    document.insert("definitions", &definitions)?;
+    document.to_json()
+}
+
+/// Builds the document in protobuf.
+pub(crate) fn protobuf(resources: &[ResourceDoc]) -> Vec<u8> {
+    let mut encoder = gnostic::v2::Encoder::default();
+    paths(resources).for_each(|(path, item)| encoder.path(path, &item));
+    definitions(resources).for_each(|(name, schema)| encoder.definition(name, &schema));
+    encoder.finish(&head())
+}
+
+/// The document without paths and definitions.
+fn head() -> Value {
     json!({
         "swagger": "2.0",
-        "info": { "title": "Kubernetes", "version": "v1.36.0" },
-        "paths": paths(resources),
-        "definitions": definitions(resources),
+        "info": info(),
+        "parameters": operations::v2::shared_parameters(),
+        "security": [{BEARER_TOKEN: []}],
+        "securityDefinitions": security_schemes(),
     })
 }
 
-/// One entry per resource that can be patched.
-fn paths(resources: &[ResourceDoc]) -> Map<String, Value> {
-    let can_patch = resources.iter().filter(|resource| resource.verbs.contains(&"patch"));
-    can_patch
-        .map(|resource| {
-            let query = |name: &str| json!({ "in": "query", "name": name, "type": "string" });
-            let operation = json!({
-                "parameters": [query("dryRun"), query("fieldManager"), query("fieldValidation")],
-                "responses": { "200": { "description": "OK" } },
-                GVK: resource.gvk(),
-            });
-            (format!("{}/{{name}}", resource.collection_path()), json!({ "patch": operation }))
-        })
-        .collect()
+fn paths(resources: &[ResourceDoc]) -> impl Iterator<Item = (String, Value)> {
+    let mut general = vec![
+        discovery::core_versions(),
+        discovery::groups(),
+        discovery::version(),
+        discovery::issuer(),
+        discovery::keys(),
+    ];
+    general.extend(groups(resources).into_iter().map(discovery::group));
+    general
+        .extend(versions(resources).into_iter().map(|(group, version)| discovery::resources(group, version)));
+    let of_resources =
+        resources.iter().flat_map(|resource| operations::v2::paths(&operations::routes(resource)));
+    operations::v2::paths(&general).into_iter().chain(of_resources)
 }
 
-fn definitions(resources: &[ResourceDoc]) -> Map<String, Value> {
+/// The definitions. A later one replaces an earlier one with the same name.
+fn definitions(resources: &[ResourceDoc]) -> impl Iterator<Item = (String, Value)> {
     let kinds = kinds_of_schemas(resources.iter());
-    let mut definitions = Map::new();
-    for name in reachable(resources.iter()) {
-        if let Some(id) = types().named(name) {
-            definitions.insert(name.to_owned(), structure(types().get(id)));
+    let mut names = reachable(resources.iter());
+    names.extend(reachable_from(vec![API_VERSIONS, API_GROUP_LIST]));
+    let structs = names.into_iter().filter_map(|name| {
+        let id = types().named(name)?;
+        Some((name.to_owned(), structure(types().get(id))))
+    });
+    let own = resources.iter().filter_map(|resource| {
+        let mut schema = own_schema(resource, |name, _| reference(name))?;
+        if schema["x-kubernetes-preserve-unknown-fields"] == true {
+            // Clients that read this document would reject fields that a declared property does not list.
+            schema = json!({"type": "object"});
         }
-    }
-    for resource in resources {
-        if let Some(mut schema) = own_schema(resource, |name, _| reference(name)) {
-            if schema["x-kubernetes-preserve-unknown-fields"] == true {
-                // Clients that read this document would reject fields that a declared property does not list.
-                schema = json!({"type": "object"});
-            }
-            only_v2(&mut schema);
-            definitions.insert(resource.schema.to_owned(), schema);
+        only_v2(&mut schema);
+        Some((resource.schema.to_owned(), schema))
+    });
+    let lists = resources.iter().filter(|resource| resource.has_list()).map(list);
+    let scalars = NAMED_SCALARS.iter().filter_map(|(scalar, description)| {
+        let (kind, format) = type_and_format(*scalar);
+        Some((scalar_schema(*scalar)?.to_owned(), typed(kind, format, description)))
+    });
+    let all = structs.chain(own).chain(lists).chain(scalars).chain(free_forms());
+    all.map(move |(name, mut definition)| {
+        if let Some(kinds) = kinds.get(&name) {
+            definition[GVK] = kinds.clone().into();
         }
+        (name, definition)
+    })
+}
+
+fn list(resource: &ResourceDoc) -> (String, Value) {
+    let mut list = json!({
+        "description": format!("{} is a list of objects of kind {}.", resource.list_kind, resource.kind),
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": { "type": "string" },
+            "kind": { "type": "string" },
+            "metadata": reference(LIST_META),
+            "items": { "type": "array", "items": reference(resource.schema) },
+        },
+    });
+    if let Some(fields) = resource.selectable_fields() {
+        list[SELECTABLE] = fields;
     }
-    for resource in resources {
-        let list = json!({
-            "description": format!("{}List is a list of objects of kind {0}.", resource.kind),
-            "type": "object",
-            "required": ["items"],
-            "properties": {
-                "apiVersion": { "type": "string" },
-                "kind": { "type": "string" },
-                "metadata": reference(LIST_META),
-                "items": { "type": "array", "items": reference(resource.schema) },
-            },
-        });
-        definitions.insert(format!("{}List", resource.schema), list);
-    }
-    for (scalar, description) in NAMED_SCALARS {
-        if let Some(name) = scalar_schema(*scalar) {
-            let (kind, format) = type_and_format(*scalar);
-            definitions.insert(name.to_owned(), typed(kind, format, description));
-        }
-    }
-    for (name, kinds) in kinds {
-        if let Some(definition) = definitions.get_mut(&name) {
-            definition[GVK] = kinds.into();
-        }
-    }
-    definitions
+    (resource.list_schema(), list)
+}
+
+/// The definitions with a free form, that of watch events and that of the version.
+fn free_forms() -> [(String, Value); 4] {
+    let object = |description: &str| typed("object", None, description);
+    let mut event = object("An event of a watch.");
+    event["required"] = json!(["type", "object"]);
+    event["properties"] = json!({"type": {"type": "string"}, "object": reference(RAW_EXTENSION)});
+    let patch = object("A patch, in the format of its media type.");
+    [
+        (PATCH.to_owned(), patch),
+        (RAW_EXTENSION.to_owned(), object("An object of any kind.")),
+        (WATCH_EVENT.to_owned(), event),
+        (VERSION_INFO.to_owned(), version_info()),
+    ]
 }
 
 /// Removes what v2 schemas do not support.

@@ -4,32 +4,25 @@
 //! Kubernetes clients read OpenAPI 3.0: the version, and references, which may have no
 //! sibling fields there and are therefore wrapped in an `allOf`.
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use utoipa::openapi::schema::{
     AdditionalProperties, AllOfBuilder, ArrayBuilder, ComponentsBuilder, Object, ObjectBuilder, OneOfBuilder,
     SchemaFormat, SchemaType, Type,
 };
-use utoipa::openapi::{InfoBuilder, Ref, RefOr, Schema};
+use utoipa::openapi::{Ref, RefOr, Schema};
 
 use crate::extensions::extensions;
 use crate::facts::{document_default, values};
-use crate::resource::{GVK, ResourceDoc};
+use crate::head::{VERSION, custom_info, info, security_schemes};
+use crate::operations::{self, discovery};
+use crate::parts::Parts;
+use crate::resource::{GVK, ResourceDoc, SELECTABLE};
 use crate::schemas::{
-    ABOUT_API_VERSION, ABOUT_KIND, CONVENTIONS, LIST_META, NAMED_SCALARS, PATCH, kinds_of_schemas,
-    merge_extensions, own_schema, reachable, scalar_schema, type_and_format,
+    ABOUT_API_VERSION, ABOUT_KIND, CONVENTIONS, LIST_META, NAMED_SCALARS, PATCH, RAW_EXTENSION, WATCH_EVENT,
+    kinds_of_schemas, merge_extensions, own_schema, reachable, scalar_schema, type_and_format,
 };
 use crate::shape::{Field, Scalar, Shape, StructType};
-use crate::{operations, responses, types};
-
-/// The version of OpenAPI that the documents follow.
-const VERSION: &str = "3.0.0";
-
-/// Parts of a document, as JSON. A document with thousands of custom kinds would need a hundred times the memory as values.
-type Parts = BTreeMap<String, Box<RawValue>>;
+use crate::types;
 
 /// The document of resources of one group and version, as JSON.
 pub(crate) fn document(resources: &[&ResourceDoc]) -> Vec<u8> {
@@ -37,47 +30,44 @@ pub(crate) fn document(resources: &[&ResourceDoc]) -> Vec<u8> {
 }
 
 fn write(resources: &[&ResourceDoc]) -> serde_json::Result<Vec<u8>> {
-    let mut paths = Parts::new();
-    for resource in resources {
-        insert_all(&mut paths, &serde_json::to_value(operations::paths(&[resource]))?)?;
+    let builtin = resources.iter().find(|resource| resource.own_schema.is_none());
+    let mut paths = Parts::default();
+    if let Some(ResourceDoc { group, version, .. }) = builtin.copied() {
+        for (path, item) in operations::v3::paths(&[discovery::resources(group, version)]) {
+            paths.insert(path, &item)?;
+        }
     }
-    let mut components = serde_json::to_value(components(resources).build())?;
-    let mut schemas = Parts::new();
-    insert_all(&mut schemas, &components["schemas"].take())?;
-    let kinds = kinds_of_schemas(resources.iter().copied());
     for resource in resources {
-        let name = format!("{}List", resource.schema);
+        for (path, item) in operations::v3::paths(&operations::routes(resource)) {
+            paths.insert(path, &item)?;
+        }
+    }
+    let mut schemas = Parts::default();
+    schemas.insert_all(&serde_json::to_value(components(resources).build())?["schemas"])?;
+    let kinds = kinds_of_schemas(resources.iter().copied());
+    for resource in resources.iter().filter(|resource| resource.has_list()) {
+        let name = resource.list_schema();
         let kinds = kinds.get(&name).map(|kinds| (GVK, json!(kinds)));
-        schemas.insert(name, text(&serde_json::to_value(list(resource, kinds))?)?);
+        schemas.insert(name, &list(resource, kinds))?;
     }
     for resource in resources {
         let reference = |name: &str, about: &str| json!({"description": about, "allOf": [{"$ref": format!("#/components/schemas/{name}")}]});
         if let Some(schema) = own_schema(resource, reference) {
-            schemas.insert(resource.schema.to_owned(), text(&schema)?);
+            schemas.insert(resource.schema, &schema)?;
         }
     }
-    let mut parts = Parts::new();
-    insert_all(&mut parts, &components)?;
-    parts.insert("schemas".to_owned(), text(&schemas)?);
-    let info = InfoBuilder::new().title("Kubernetes").version("v1.36.0").build();
-    let document = Parts::from([
-        ("components".to_owned(), text(&parts)?),
-        ("info".to_owned(), text(&serde_json::to_value(info)?)?),
-        ("openapi".to_owned(), text(&VERSION)?),
-        ("paths".to_owned(), text(&paths)?),
-    ]);
-    serde_json::to_vec(&document)
-}
-
-fn text(value: &impl Serialize) -> serde_json::Result<Box<RawValue>> {
-    to_raw_value(value)
-}
-
-fn insert_all(parts: &mut Parts, members: &Value) -> serde_json::Result<()> {
-    for (name, value) in members.as_object().into_iter().flatten() {
-        parts.insert(name.clone(), text(value)?);
+    let mut components = Parts::default();
+    components.insert("schemas", &schemas)?;
+    if builtin.is_some() {
+        components.insert("securitySchemes", &security_schemes())?;
     }
-    Ok(())
+    let info = if builtin.is_some() { info() } else { custom_info() };
+    let mut document = Parts::default();
+    document.insert("openapi", &VERSION)?;
+    document.insert("info", &info)?;
+    document.insert("paths", &paths)?;
+    document.insert("components", &components)?;
+    document.to_json()
 }
 
 /// The components except the schemas of resources and their lists.
@@ -85,8 +75,7 @@ fn components(resources: &[&ResourceDoc]) -> ComponentsBuilder {
     let kinds = kinds_of_schemas(resources.iter().copied());
     let kinds_of = |name: &str| kinds.get(name).map(|kinds| (GVK, json!(kinds)));
     let names = reachable(resources.iter().copied());
-    let components = responses::components(ComponentsBuilder::new());
-    let mut components = add_free_forms(components, names.contains(JSON_SCHEMA));
+    let mut components = add_free_forms(ComponentsBuilder::new(), names.contains(JSON_SCHEMA));
     for name in names {
         if let Some(id) = types().named(name) {
             components = components.schema(name, structure(types().get(id), kinds_of(name)));
@@ -100,7 +89,7 @@ fn components(resources: &[&ResourceDoc]) -> ComponentsBuilder {
     components
 }
 
-fn structure(ty: &'static StructType, kinds: Option<(&str, Value)>) -> Schema {
+pub(crate) fn structure(ty: &'static StructType, kinds: Option<(&str, Value)>) -> Schema {
     let mut object = ObjectBuilder::new()
         .schema_type(SchemaType::new(Type::Object))
         .description(some_text(&ty.description));
@@ -126,12 +115,12 @@ fn list(resource: &ResourceDoc, kinds: Option<(&str, Value)>) -> Schema {
     let (kind, plural) = (resource.kind, resource.plural);
     let [about, about_items, about_metadata] = match is_custom {
         true => [
-            format!("{kind}List is a list of {kind}"),
+            format!("{} is a list of {kind}", resource.list_kind),
             format!("List of {plural}. More info: {CONVENTIONS}"),
             format!("Standard list metadata. More info: {CONVENTIONS}#types-kinds"),
         ],
         false => [
-            format!("{kind}List is a list of objects of kind {kind}."),
+            format!("{} is a list of objects of kind {kind}.", resource.list_kind),
             format!("The objects of kind {kind}."),
             "Metadata of the list: the revision it was read at and how to read on.".to_owned(),
         ],
@@ -150,7 +139,8 @@ fn list(resource: &ResourceDoc, kinds: Option<(&str, Value)>) -> Schema {
         .property("metadata", Schema::AllOf(metadata.build()))
         .property("items", items.build())
         .required("items");
-    Schema::Object(list.extensions(extensions(kinds)).build())
+    let selectable = resource.selectable_fields().map(|fields| (SELECTABLE, fields));
+    Schema::Object(list.extensions(extensions(kinds.into_iter().chain(selectable))).build())
 }
 
 fn named_scalar(scalar: Scalar, description: &str) -> Schema {
@@ -230,8 +220,6 @@ struct Inner {
 }
 
 const FIELDS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1";
-const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
-const RAW_EXTENSION: &str = "io.k8s.apimachinery.pkg.runtime.RawExtension";
 const JSON_SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
 /// Schemas below [`JSON_SCHEMA`] that allow any value.

@@ -130,6 +130,8 @@ pub(crate) async fn serve(
             StoreBackend::Memory => None,
             StoreBackend::Embedded => Some(data_dir::prepare(config.store.data_dir.as_deref())?),
         };
+        let selects =
+            |name| loops.is_some_and(|loops| manager::selects(&settings::controllers(loops, None), name));
         let settings = Config {
             auth,
             service_accounts,
@@ -146,9 +148,9 @@ pub(crate) async fn serve(
                 Arc::new(move || more_metrics.metrics() + &encryption.metrics())
             },
             kms_health: encryption::health(&config.encryption, &encryption),
-            has_account_controller: loops.is_some_and(|loops| {
-                manager::selects(&settings::controllers(loops, None), controller::SERVICE_ACCOUNT)
-            }),
+            has_account_controller: selects(controller::SERVICE_ACCOUNT),
+            runs_controllers: loops.is_some(),
+            runs_scheduler: selects(controller::SCHEDULER),
             ..settings::apiserver(&config.api, connections, memory.clone(), loops.is_some())
         };
         let server = Server::start(store.clone(), settings).await?;

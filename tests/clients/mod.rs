@@ -4,6 +4,7 @@
 //! `hack/clients` installs the libraries once, in pinned versions. Where their registries cannot be reached, the
 //! tests are skipped, with a message on standard error. Every external process has a deadline.
 
+mod documented;
 mod informer;
 mod javascript;
 mod kube_rs;

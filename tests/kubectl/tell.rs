@@ -63,6 +63,7 @@ pub(super) fn rows() -> Vec<Row> {
             .since(26)
             .tells(&["create,delete,deletecollection,get,list,patch,update,watch"]),
         row("api-versions", &["api-versions"]).tells(&["coordination.k8s.io/v1\n", "storage.k8s.io/v1\n", "v1\n"]),
+        row("get", &["get", "componentstatuses", "etcd-0", "--no-headers"]).tells(&["etcd-0", "Healthy", "ok"]),
         row("version", &["version"]).tells(&["v1.36."]),
         row("version", &["version", "-o", "yaml"]).tells(&["serverVersion:\n", "  gitVersion: v1.36.", "  minor: \"36\"\n"]),
     ]

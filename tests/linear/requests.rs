@@ -19,13 +19,8 @@ pub(crate) const KEYS: [&str; 8] = [
     "persistentvolumes/w",
 ];
 /// The prefixes of lists and watches.
-pub(crate) const PREFIXES: [&str; 5] = [
-    "secrets/",
-    "secrets/hot/",
-    "secrets/warm/",
-    "persistentvolumeclaims/hot/",
-    "persistentvolumes/",
-];
+pub(crate) const PREFIXES: [&str; 5] =
+    ["secrets/", "secrets/hot/", "secrets/warm/", "persistentvolumeclaims/hot/", "persistentvolumes/"];
 pub(crate) const COLORS: [&str; 3] = ["red", "green", "blue"];
 
 /// A random choice.

@@ -12,6 +12,8 @@ const ACTIONS = {
   list: 'list', get: 'read', post: 'create', put: 'replace', patch: 'change', delete: 'delete',
   deletecollection: 'delete several',
 };
+/** Deprecated operations: lists with the parameter `watch` replace them. */
+const WATCHES = ['watch', 'watchlist'];
 const MOST_FOUND = 100;
 
 /** OpenAPI documents by path, such as `api/v1`. */
@@ -32,7 +34,10 @@ const isDiscovery = (path) => /^(api|apis|apis\/[^/]+)$/.test(path);
 const isGroup = (path) => /^apis?\//.test(path);
 const groupTitle = (path) => (isGroup(path) ? path.replace(/^api\//, 'core/').replace(/^apis\//, '') : 'this server');
 
-/** Returns the resource that a path belongs to; for paths outside API groups, the tag of the operation. */
+/**
+ * Returns the resource that a path belongs to; for paths outside API groups, the tag of the operation; '' for the path that lists the
+ * resources of a group.
+ */
 function owner(docPath, path, operation) {
   if (!isGroup(docPath)) return operation.tags?.[0] || docPath;
   return path.slice(docPath.length + 2).replace(/^namespaces\/\{namespace\}\//, '').split('/')[0];
@@ -45,6 +50,7 @@ function take(docPath, doc) {
       const operation = item[method];
       if (!operation) continue;
       const plural = owner(docPath, path, operation);
+      if (!plural || WATCHES.includes(operation['x-kubernetes-action'])) continue;
       const key = `${docPath}/${plural}`;
       if (!resources.has(key)) resources.set(key, { docPath, plural, title: plural, operations: [] });
       const resource = resources.get(key);

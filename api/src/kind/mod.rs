@@ -235,7 +235,7 @@ pub struct Subresource {
     pub version: &'static str,
     /// Its kind, such as `Binding`.
     pub kind: &'static str,
-    /// Name of that kind's type in the schemas; `""` for a stream, which OpenAPI leaves out.
+    /// Name of that kind's type in the schemas; `""` for a stream.
     pub schema: &'static str,
     /// Verbs, in discovery's order.
     pub verbs: &'static [&'static str],

@@ -11,6 +11,7 @@ mod cells;
 mod certificate_signing_request;
 mod checks;
 mod cluster_role;
+mod component_status;
 mod conditions;
 mod config_map;
 mod controller_revision;
@@ -142,6 +143,7 @@ pub const BUILTIN_KINDS: &[&dyn Kind] = &[
     &networking::IpAddress,
     &networking::ServiceCidr,
     &api_service::ApiService,
+    &component_status::ComponentStatus,
 ];
 
 /// The kind at a path: `("", "v1", "pods")`.

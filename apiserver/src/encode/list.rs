@@ -23,6 +23,7 @@ use crate::exchange::out_of_memory;
 use crate::limits::old_states::OldState;
 use crate::projection::Projection;
 use crate::registry::KindRef;
+use orlop_api::object::Object;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
@@ -77,14 +78,7 @@ pub(crate) fn answer(
     now: Timestamp,
     memory: &Arc<MemoryBudget>,
 ) -> Result<Response, ApiError> {
-    let form = match wanted.transform {
-        Transform::Object => ListForm::Objects,
-        Transform::Metadata(_) => return Err(shape::is_a_list(&**kind)),
-        Transform::MetadataList(version) => ListForm::Metadata(version),
-        Transform::Table(version) => {
-            ListForm::Table(Table::new(kind.clone(), version, IncludeObject::parse(query)?, now))
-        }
-    };
+    let form = ListForm::of(kind, wanted, query, now)?;
     let list = List { kind: kind.clone(), listed, form };
     let per_byte = match wanted.media {
         Media::Json => return Ok(list.into_json(wanted)),
@@ -105,6 +99,17 @@ pub(crate) fn answer(
     Ok(response)
 }
 
+/// Returns the response to a list request for objects that are not in the store.
+pub(crate) fn answer_objects(
+    kind: &KindRef,
+    objects: Vec<Object>,
+    wanted: RequestedEncoding,
+    query: &Query,
+    now: Timestamp,
+) -> Result<Response, ApiError> {
+    ListForm::of(kind, wanted, query, now)?.into_whole(kind, Map::new(), objects.into_iter(), wanted)
+}
+
 /// The form of the items.
 enum ListForm {
     /// The objects themselves.
@@ -113,6 +118,67 @@ enum ListForm {
     Metadata(&'static str),
     /// The rows of a table.
     Table(Table),
+}
+
+impl ListForm {
+    fn of(
+        kind: &KindRef,
+        wanted: RequestedEncoding,
+        query: &Query,
+        now: Timestamp,
+    ) -> Result<Self, ApiError> {
+        Ok(match wanted.transform {
+            Transform::Object => ListForm::Objects,
+            Transform::Metadata(_) => return Err(shape::is_a_list(&**kind)),
+            Transform::MetadataList(version) => ListForm::Metadata(version),
+            Transform::Table(version) => {
+                ListForm::Table(Table::new(kind.clone(), version, IncludeObject::parse(query)?, now))
+            }
+        })
+    }
+
+    /// The kind and the API version of the list.
+    fn names(&self, kind: &KindRef) -> (String, String) {
+        match self {
+            ListForm::Objects => (kind.list_kind().to_owned(), kind.names().api_version().to_owned()),
+            ListForm::Metadata(version) => {
+                ("PartialObjectMetadataList".to_owned(), format!("meta.k8s.io/{version}"))
+            }
+            ListForm::Table(_) => ("Table".to_owned(), String::new()),
+        }
+    }
+
+    /// A list that is in memory as a whole.
+    fn into_whole(
+        self,
+        kind: &KindRef,
+        metadata: Map<String, Value>,
+        objects: impl Iterator<Item = Object>,
+        wanted: RequestedEncoding,
+    ) -> Result<Response, ApiError> {
+        let (list_kind, api_version) = self.names(kind);
+        let items: Box<dyn Iterator<Item = Value>> = match &self {
+            // Items of custom kinds include kind and apiVersion.
+            ListForm::Objects if kind.is_custom() => {
+                Box::new(objects.map(|object| shape::with_kind(&**kind, object)))
+            }
+            ListForm::Objects => Box::new(objects.map(|object| object.into_value())),
+            ListForm::Metadata(version) => {
+                Box::new(objects.map(|object| shape::metadata_only(&**kind, version, &object)))
+            }
+            ListForm::Table(table) => {
+                return answer::value_answer(200, wanted, &table.build(metadata, objects.collect(), true));
+            }
+        };
+        if wanted.media == Media::Protobuf {
+            let bytes = protobuf::encode_list(&api_version, &list_kind, &metadata, items);
+            return Ok(answer::body(200, wanted.content_type(), bytes.map_err(ApiError::not_acceptable)?));
+        }
+        let items: Vec<Value> = items.collect();
+        let list =
+            json!({"kind": list_kind, "apiVersion": api_version, "metadata": metadata, "items": items});
+        answer::value_answer(200, wanted, &list)
+    }
 }
 
 /// A list to be written.
@@ -130,19 +196,6 @@ impl List {
             metadata.entry("continue").or_insert_with(|| "".into());
         }
         metadata
-    }
-
-    /// The kind and the API version of the list.
-    fn names(&self) -> (String, String) {
-        match &self.form {
-            ListForm::Objects => {
-                (self.kind.list_kind().to_owned(), self.kind.names().api_version().to_owned())
-            }
-            ListForm::Metadata(version) => {
-                ("PartialObjectMetadataList".to_owned(), format!("meta.k8s.io/{version}"))
-            }
-            ListForm::Table(_) => ("Table".to_owned(), String::new()),
-        }
     }
 
     /// The response in JSON: whole if it is short, otherwise in pieces.
@@ -193,7 +246,7 @@ impl List {
         if let ListForm::Table(table) = &self.form {
             return table.head(self.listed.metadata());
         }
-        let (kind, api_version) = self.names();
+        let (kind, api_version) = self.form.names(&self.kind);
         let metadata = Value::Object(self.metadata());
         let mut head = Vec::with_capacity(PIECE);
         // Writing into memory cannot fail.
@@ -233,31 +286,15 @@ impl List {
 
     /// The response in YAML or protobuf.
     fn into_whole(self, wanted: RequestedEncoding) -> Result<Response, ApiError> {
-        let (kind, api_version) = self.names();
-        let (records, metadata) = (&self.listed.records, self.metadata());
-        records.iter().try_for_each(|record| stored::readable(record))?;
+        let metadata = self.metadata();
+        self.listed.records.iter().try_for_each(|record| stored::readable(record))?;
         // All are readable.
-        let objects = records.iter().filter_map(|record| stored::decode_as(&*self.kind, record).ok());
-        let items: Box<dyn Iterator<Item = Value>> = match &self.form {
-            // Items of custom kinds include kind and apiVersion.
-            ListForm::Objects if self.kind.is_custom() => {
-                Box::new(objects.map(|object| shape::with_kind(&*self.kind, object)))
-            }
-            ListForm::Objects => Box::new(objects.map(|object| object.into_value())),
-            ListForm::Metadata(version) => {
-                Box::new(objects.map(|object| shape::metadata_only(&*self.kind, version, &object)))
-            }
-            ListForm::Table(table) => {
-                let records = records.iter().map(|record| stored::at(record, record.mod_revision));
-                return answer::value_answer(200, wanted, &table.build_stored(metadata, records, true));
-            }
-        };
-        if wanted.media == Media::Protobuf {
-            let bytes = protobuf::encode_list(&api_version, &kind, &metadata, items);
-            return Ok(answer::body(200, wanted.content_type(), bytes.map_err(ApiError::not_acceptable)?));
+        if let ListForm::Table(table) = &self.form {
+            let records = self.listed.records.iter().map(|record| stored::at(record, record.mod_revision));
+            return answer::value_answer(200, wanted, &table.build_stored(metadata, records, true));
         }
-        let items: Vec<Value> = items.collect();
-        let list = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items});
-        answer::value_answer(200, wanted, &list)
+        let objects =
+            self.listed.records.iter().filter_map(|record| stored::decode_as(&*self.kind, record).ok());
+        self.form.into_whole(&self.kind, metadata, objects, wanted)
     }
 }

@@ -46,7 +46,7 @@ const FREE: usize = 256 * 1024;
 
 /// The stored kinds, in a fixed order.
 fn kinds() -> impl Iterator<Item = &'static dyn Kind> {
-    KINDS.iter().copied().filter(|kind| kind.verbs().contains(&"get"))
+    KINDS.iter().copied().filter(|kind| kind.is_stored())
 }
 
 /// The kind that the first byte selects, and the rest of the input.

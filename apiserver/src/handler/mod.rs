@@ -37,8 +37,8 @@ use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::verbs::request::Request;
 use crate::verbs::{
-    binding, connect, create, delete, delete_collection, eviction, finalize, get, list, patch, review, scale,
-    token, update, watch,
+    binding, component_status, connect, create, delete, delete_collection, eviction, finalize, get, list,
+    patch, review, scale, token, update, watch,
 };
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
@@ -255,6 +255,9 @@ fn time_limit(verb: Verb, query: &Query, granted: Duration) -> Result<Duration, 
 /// Runs a verb. The futures of writes are large and boxed: a request moves the future of its handler, of whatever verb.
 async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
     match verb {
+        // The only kind that is read and not stored.
+        Verb::Get if !request.kind().is_stored() => component_status::get(request),
+        Verb::List if !request.kind().is_stored() => component_status::list(request),
         Verb::Get => get::get(request).await,
         Verb::List => list::list(request).boxed().await,
         Verb::Watch => watch::watch(request).await,

@@ -103,14 +103,22 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
     };
     let has = |name: &str| resource.kind.verbs().contains(&name);
     if resource.watch_path {
-        return if *method == Method::GET && has("watch") { Ok(Verb::Watch) } else { refused() };
+        return match *method {
+            _ if !has("watch") => Err(ApiError::no_such_resource()),
+            Method::GET => Ok(Verb::Watch),
+            _ => refused(),
+        };
     }
     let item = !resource.name.is_empty();
     match (resource.subresource.as_str(), method) {
         // Kinds that are never stored have no items.
         ("", _) if item && !has("get") => Err(ApiError::no_such_resource()),
         ("", &Method::GET) if item => Ok(Verb::Get),
-        ("", &Method::GET) if has("list") => Ok(if query.flag("watch") { Verb::Watch } else { Verb::List }),
+        ("", &Method::GET) if has("list") && query.flag("watch") => match has("watch") {
+            true => Ok(Verb::Watch),
+            false => Err(ApiError::verb_not_supported(resource.kind.names(), "watch")),
+        },
+        ("", &Method::GET) if has("list") => Ok(Verb::List),
         ("", &Method::POST) if !item && !resource.is_all_namespaces() && has("create") => Ok(Verb::Create),
         ("", &Method::PUT) if item && has("update") => Ok(Verb::Update(Part::Main)),
         ("", &Method::PATCH) if item && has("patch") => Ok(Verb::Patch(Part::Main)),
@@ -183,6 +191,13 @@ mod tests {
             ("GET", "/api/v1/nodes?watch=0", "List nodes"),
             ("GET", "/api/v1/nodes?watch=False", "List nodes"),
             ("GET", "/api/v1/watch/nodes/a", "Watch nodes"),
+            ("GET", "/api/v1/componentstatuses", "List componentstatuses"),
+            ("GET", "/api/v1/componentstatuses/a", "Get componentstatuses"),
+            ("GET", "/api/v1/componentstatuses?watch=1", "405"),
+            ("GET", "/api/v1/watch/componentstatuses", "404"),
+            ("POST", "/api/v1/componentstatuses", "405"),
+            ("DELETE", "/api/v1/componentstatuses/a", "405"),
+            ("PUT", "/api/v1/namespaces/a/services/b/proxy/c", "Connect services"),
             ("POST", "/api/v1/watch/nodes", "405"),
             ("GET", "/api/v1/watch/nodes/a/status", "404"),
             ("POST", "/api/v1/watch/namespaces/a/bindings", "404"),

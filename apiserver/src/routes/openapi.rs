@@ -20,6 +20,7 @@ use crate::encode::negotiate::Media;
 use crate::insight::document;
 use crate::registry::{KINDS, Kind, Scope, StatusSubresource};
 use crate::state::Inner;
+use orlop_api::kind::DeleteAnswer;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
@@ -40,7 +41,25 @@ static GIVEN: LazyLock<Documents> = LazyLock::new(|| Documents::new(&given()));
 
 /// The built-in kinds, as input for the documents.
 fn given() -> Vec<ResourceDoc> {
-    KINDS.iter().map(|kind| resource(*kind)).collect()
+    KINDS.iter().map(|kind| resource(*kind)).chain([bindings()]).collect()
+}
+
+/// The bindings of pods, which are not stored and therefore have no kind in the registry.
+fn bindings() -> ResourceDoc {
+    ResourceDoc {
+        group: "",
+        version: "v1",
+        kind: "Binding",
+        list_kind: "BindingList".to_owned(),
+        plural: "bindings",
+        namespaced: true,
+        schema: "io.k8s.api.core.v1.Binding",
+        own_schema: None,
+        selectable: Vec::new(),
+        verbs: &["create"],
+        delete_returns_object: false,
+        subresources: Vec::new(),
+    }
 }
 
 impl CustomOpenApi {
@@ -50,7 +69,7 @@ impl CustomOpenApi {
             .map(|kind| {
                 let own = kind.clone();
                 let own_schema = Some(OwnSchema::new(move || own.openapi_schema()));
-                ResourceDoc { own_schema, ..resource(&**kind) }
+                ResourceDoc { own_schema, selectable: kind.selectable().to_vec(), ..resource(&**kind) }
             })
             .collect();
         resources.sort_by(|a, b| (a.group, a.version, a.plural).cmp(&(b.group, b.version, b.plural)));
@@ -86,8 +105,6 @@ fn resource(kind: &dyn Kind) -> ResourceDoc {
     let mut subresources: Vec<SubresourceDoc> = kind
         .subresources()
         .iter()
-        // Streams have no schema.
-        .filter(|sub| !sub.schema.is_empty())
         .map(|sub| SubresourceDoc {
             name: sub.name,
             group: sub.group,
@@ -111,11 +128,16 @@ fn resource(kind: &dyn Kind) -> ResourceDoc {
         group: names.group,
         version: names.version,
         kind: names.kind,
+        list_kind: kind.list_kind(),
         plural: names.plural,
         namespaced: kind.scope() == Scope::Namespaced,
         schema: names.schema,
         own_schema: None,
+        selectable: Vec::new(),
         verbs: kind.verbs(),
+        // Upstream describes the response to the delete of a namespace as a Status, although it returns the namespace.
+        delete_returns_object: kind.policy().delete_answer == DeleteAnswer::Object
+            && names.kind != "Namespace",
         subresources,
     }
 }

@@ -22,7 +22,13 @@ pub(super) const KEYS: &str = "/openid/v1/jwks";
 const FRESH: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 pub(super) fn router() -> Router<Arc<Inner>> {
-    Router::new().route(CONFIGURATION, get(configuration)).route(KEYS, get(keys))
+    // As upstream, also with a slash at the end.
+    let with_slash = |path: &str| format!("{path}/");
+    Router::new()
+        .route(CONFIGURATION, get(configuration))
+        .route(&with_slash(CONFIGURATION), get(configuration))
+        .route(KEYS, get(keys))
+        .route(&with_slash(KEYS), get(keys))
 }
 
 async fn configuration(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response {

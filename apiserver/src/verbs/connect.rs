@@ -1,4 +1,4 @@
-//! Connections to kubelets and pods: `log`, `exec`, `attach`, `portforward` and `proxy`.
+//! Connections to kubelets, pods and services: `log`, `exec`, `attach`, `portforward` and `proxy`.
 //!
 //! Logs are fetched from the node agent if the Node publishes where the agent serves them ([`LOG_ADDRESS`],
 //! [`LOG_KEY`]). All other requests fail: with upstream's error if a check before the connection fails
@@ -11,10 +11,11 @@ use serde_json::Value;
 
 use crate::dispatch;
 use crate::encode::stored;
-use crate::registry;
+use crate::registry::{self, KindRef};
 use crate::verbs::connect_admission;
 use crate::verbs::kubelet::{Agent, is_somewhere_else};
 use crate::verbs::request::Request;
+use crate::verbs::service_proxy;
 use orlop_api::object::Object;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
@@ -35,15 +36,22 @@ const NO_WAY: &str = "this server does not connect to kubelets or pods";
 /// Address types of a node, in order of preference.
 const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
-/// The bytes of the objects that [`connect`] decodes: the pod or node of the request, and the node of a pod.
+/// The bytes of the objects that [`connect`] decodes: the pod, service or node of the request, the node of a pod, and the endpoints of a
+/// service.
 pub(crate) fn decoded_bytes(request: &Request) -> usize {
     let name = split(&request.resource.name, "").map_or(request.resource.name.as_str(), |(_, name, _)| name);
     let head = request.head();
     let Some(record) = head.get(&request.resource.key(name)) else { return 0 };
-    let on = record.view.field("spec.nodeName").filter(|node| !node.is_empty());
-    let node = on.zip(registry::by_resource("", "v1", "nodes"));
-    let node = node.map(|(node, kind)| dispatch::key(kind, "", node));
-    record.value.len() + node.and_then(|key| head.get(&key)).map_or(0, |node| node.value.len())
+    let further = match request.names().plural {
+        "services" => registry::by_resource("", "v1", "endpoints")
+            .map(|kind| dispatch::key(kind, &request.resource.namespace, name)),
+        _ => {
+            let on = record.view.field("spec.nodeName").filter(|node| !node.is_empty());
+            let node = on.zip(registry::by_resource("", "v1", "nodes"));
+            node.map(|(node, kind)| dispatch::key(kind, "", node))
+        }
+    };
+    record.value.len() + further.and_then(|key| head.get(&key)).map_or(0, |further| further.value.len())
 }
 
 /// Handles a request for a connection.
@@ -55,6 +63,7 @@ pub(crate) async fn connect(request: &Request) -> Result<Response, ApiError> {
             kubelet(request, node)?;
             Err(unreachable(node, port))
         }
+        ("services", _) => service_proxy::proxy(request),
         (_, "log") => log(request).await,
         (_, "proxy") => pod_proxy(request),
         (_, subresource) => stream(request, subresource),
@@ -196,13 +205,14 @@ fn pod_proxy(request: &Request) -> Result<Response, ApiError> {
     Err(unreachable(address, &port.unwrap_or_default()))
 }
 
-fn unreachable(host: &str, port: &str) -> ApiError {
+/// The error for a host that this server does not connect to.
+pub(super) fn unreachable(host: &str, port: &str) -> ApiError {
     let colon = if port.is_empty() { "" } else { ":" };
     ApiError::unreachable(format!("error trying to reach service: dial tcp {host}{colon}{port}: {NO_WAY}"))
 }
 
 /// Splits `[SCHEME:]NAME[:PORT]` into its parts.
-fn split<'a>(id: &'a str, what: &str) -> Result<(&'a str, &'a str, &'a str), ApiError> {
+pub(super) fn split<'a>(id: &'a str, what: &str) -> Result<(&'a str, &'a str, &'a str), ApiError> {
     let parts: Vec<&str> = id.split(':').collect();
     let is_scheme = |scheme: &str| matches!(scheme, "" | "http" | "https");
     match parts.as_slice() {
@@ -217,6 +227,14 @@ fn pod(request: &Request, name: &str) -> Result<Object, ApiError> {
     let record = request.found(&request.head(), name)?;
     let record = record.ok_or_else(|| ApiError::not_found(request.names(), name))?;
     stored::decode_as(request.kind(), &record)
+}
+
+/// An object in the namespace of the request.
+pub(super) fn named(request: &Request, kind: &KindRef, name: &str) -> Result<Object, ApiError> {
+    let key = dispatch::key(&**kind, &request.resource.namespace, name);
+    let record = request.head().get(&key).cloned();
+    let record = record.ok_or_else(|| ApiError::not_found(kind.names(), name))?;
+    stored::decode_as(&**kind, &record)
 }
 
 /// The container with this name, or the only one.

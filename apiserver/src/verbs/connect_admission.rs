@@ -1,4 +1,4 @@
-//! Admission of connections to pods and nodes.
+//! Admission of connections to pods, services and nodes.
 
 use crate::admission::matching::{AdmissionOperation, GroupVersionKind};
 use crate::verbs::request::Request;
@@ -12,6 +12,7 @@ pub(crate) async fn admit(request: &Request) -> Result<(), ApiError> {
     let kind = match (request.names().plural, subresource) {
         (_, "log") => return Ok(()),
         ("nodes", _) => "NodeProxyOptions",
+        ("services", _) => "ServiceProxyOptions",
         (_, "exec") => "PodExecOptions",
         (_, "attach") => "PodAttachOptions",
         (_, "portforward") => "PodPortForwardOptions",

@@ -4,6 +4,7 @@
 pub(crate) mod apply;
 pub(crate) mod attempts;
 pub(crate) mod binding;
+pub(crate) mod component_status;
 pub(crate) mod connect;
 mod connect_admission;
 pub(crate) mod create;
@@ -27,6 +28,7 @@ pub(crate) mod review;
 mod review_attributes;
 pub(crate) mod revision;
 pub(crate) mod scale;
+mod service_proxy;
 pub(crate) mod token;
 mod unsafe_delete;
 pub(crate) mod update;

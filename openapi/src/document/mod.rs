@@ -3,15 +3,16 @@
 //! [`Documents`] builds and caches them; `v3` and `v2` define their contents, `gnostic` encodes
 //! version 2 in protobuf; `schemas` is shared by both versions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256, Sha512};
 
+use crate::resource::groups;
 pub use crate::resource::{OwnSchema, ResourceDoc, SubresourceDoc};
-use crate::{gnostic, own, v2, v3};
+use crate::{endpoints, gnostic, own, v2, v3};
 
 /// A document and its hash.
 #[derive(Debug)]
@@ -72,12 +73,12 @@ impl Documents {
 
     /// `/openapi/v2` as JSON.
     pub fn v2_json(&self) -> &Document {
-        self.v2_json.get_or_init(|| Document::new(v2::document(&self.resources).to_string().into_bytes()))
+        self.v2_json.get_or_init(|| Document::new(v2::json(&self.resources).unwrap_or_default()))
     }
 
     /// `/openapi/v2` as gnostic's `openapi.v2.Document` in protobuf.
     pub fn v2_protobuf(&self) -> &Document {
-        self.v2_protobuf.get_or_init(|| Document::new(gnostic::v2::encode(&v2::document(&self.resources))))
+        self.v2_protobuf.get_or_init(|| Document::new(v2::protobuf(&self.resources)))
     }
 
     /// The paths of the documents with their hashes, for an index that covers several sets.
@@ -94,19 +95,12 @@ impl Documents {
             let document = |(path, resources): (String, Vec<&ResourceDoc>)| {
                 (path, Document::new(v3::document(&resources)))
             };
-            let own = own::documents();
-            let own = own
-                .into_iter()
-                .map(|(path, document)| (path.to_owned(), Document::new(document.to_string().into_bytes())));
-            // The groups of custom kinds have no document of their own.
-            let given = self.resources.iter().filter(|resource| resource.own_schema.is_none());
-            let groups: BTreeSet<&str> =
-                given.map(|resource| resource.group).filter(|group| !group.is_empty()).collect();
-            let discovery = own::discovery(&groups);
-            let discovery = discovery
+            let mut others = endpoints::documents(&groups(&self.resources));
+            others.push((own::PATH.to_owned(), own::document()));
+            let others = others
                 .into_iter()
                 .map(|(path, document)| (path, Document::new(document.to_string().into_bytes())));
-            by_path.into_iter().map(document).chain(own).chain(discovery).collect()
+            by_path.into_iter().map(document).chain(others).collect()
         })
     }
 }

@@ -16,9 +16,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::cells;
+use super::pod::{PROXY_VERBS, stream};
 use super::volume_rules::{items, text};
 use crate::kind::{
-    Column, DeleteAnswer, Kind, NameRule, Names, Policy, Scope, StatusSubresource, UnknownField,
+    Column, DeleteAnswer, Kind, NameRule, Names, Policy, Scope, StatusSubresource, Subresource, UnknownField,
 };
 use crate::object::Object;
 use crate::validate::FieldErrors;
@@ -132,6 +133,11 @@ impl Kind for Service {
             status: StatusSubresource::WithMetadata,
             ..Policy::DEFAULT
         }
+    }
+
+    fn subresources(&self) -> &'static [Subresource] {
+        const SUBRESOURCES: &[Subresource] = &[stream("proxy", "ServiceProxyOptions", PROXY_VERBS)];
+        SUBRESOURCES
     }
 
     fn defaults(&self, service: &mut Object) {

@@ -5,6 +5,7 @@
 mod admitted_reviews;
 mod audit;
 mod authentication;
+mod components;
 mod custom;
 mod deletes;
 mod fail_closed;

@@ -27,7 +27,7 @@ fn kinds() -> impl Iterator<Item = (&'static dyn Kind, String, String)> {
     // The names of these objects follow from their specs or are addresses. A controller updates definitions during the tests.
     const OTHER_NAMES: [&str; 3] = ["apiservices", "customresourcedefinitions", "ipaddresses"];
     let kinds = KINDS.iter().copied().filter(|kind| !OTHER_NAMES.contains(&kind.names().plural));
-    kinds.filter(|kind| has(*kind, "get")).map(|kind| {
+    kinds.filter(|kind| kind.is_stored()).map(|kind| {
         let collection = collection(kind);
         let item = format!("{collection}/{NAME}");
         (kind, collection, item)
