@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use orlop_apimachinery::thread_time::assert_linear;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::decide::{Decision, Situation, decide};
+use super::decide::{Decision, MOST_MISSING, MOST_PORTS, Situation, decide};
 use super::run;
 use super::topology::{HintEvent, Topology};
+use crate::endpoints::error::EndpointsError;
 use crate::endpoints::pods::selecting_spec;
 use crate::endpoints::testing::{endpoints, node, pod, service};
 use crate::options::Options;
@@ -27,7 +30,7 @@ struct World {
     pods: Vec<Arc<Pod>>,
     nodes: Vec<Arc<Node>>,
     slices: Vec<Arc<EndpointSlice>>,
-    topology: Topology,
+    topology: Mutex<Topology>,
 }
 
 impl World {
@@ -35,6 +38,7 @@ impl World {
         let nodes: Vec<Arc<Node>> = nodes.iter().cloned().map(typed).map(Arc::new).collect();
         let mut topology = Topology::default();
         topology.set_nodes(nodes.iter().map(Arc::as_ref));
+        let topology = Mutex::new(topology);
         let pods = pods.iter().cloned().map(typed).map(Arc::new).collect();
         Self { service: typed(service), pods, nodes, slices: Vec::new(), topology }
     }
@@ -44,7 +48,7 @@ impl World {
         let node =
             |name: &str| self.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name)).cloned();
         let situation = Situation { service: &self.service, spec, pods: &self.pods, node: &node, most: 3 };
-        decide(&situation, &self.slices, address_type, &mut self.topology)
+        decide(&situation, &self.slices, address_type, &self.topology).unwrap()
     }
 
     /// Decides, applies the changes to the slices, and returns the decision. A second decision then changes nothing.
@@ -271,9 +275,9 @@ fn topology_mode_assigns_endpoints_to_zones() {
         ["10.9.0.1 b", "10.9.0.2 a", "10.9.0.3 a", "10.9.0.4 b"],
         "1 three in zone a, one in b"
     );
-    assert!(world.topology.overloaded().is_empty(), "2");
-    world.topology.set_nodes([]);
-    assert_eq!(world.topology.overloaded(), ["ns/s"], "3 the nodes are gone");
+    assert!(world.topology.lock().overloaded().is_empty(), "2");
+    world.topology.lock().set_nodes([]);
+    assert_eq!(world.topology.lock().overloaded(), ["ns/s"], "3 the nodes are gone");
     let text = "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes";
     assert_eq!(world.settle().event, disabled(text), "3");
     assert_eq!(world.hints(), ["10.9.0.1", "10.9.0.2", "10.9.0.3", "10.9.0.4"], "3");
@@ -294,6 +298,124 @@ fn topology_mode_assigns_endpoints_to_zones() {
     let mut world = World::new(auto(mode), &with_unknown, &without_zone);
     let text = "One or more endpoints do not have a zone specified";
     assert_eq!(world.settle().event, disabled(text), "7");
+}
+
+/// A Service with `ports` ports, and pods that the numbers of their port `http` describe.
+struct Large {
+    service: Service,
+    pods: Vec<Arc<Pod>>,
+}
+
+impl Large {
+    fn new(ports: usize, target: &Value, numbers: impl Iterator<Item = usize>) -> Self {
+        let port = |nth: usize| json!({"name": format!("p{nth}"), "port": nth + 1, "targetPort": target});
+        let ports = json!({"spec": {"ports": (0..ports).map(port).collect::<Value>()}});
+        let one = |(nth, number): (usize, usize)| {
+            let ports = json!([{"name": "http", "containerPort": number}]);
+            let spec = json!({"spec": {"containers": [{"name": "c", "ports": ports}]}});
+            let ip = format!("10.{}.{}.{}", nth >> 16, nth >> 8 & 255, nth & 255);
+            Arc::new(typed(pod(&format!("p{nth}"), &ip, true, spec)))
+        };
+        Self { service: typed(service(ports)), pods: numbers.enumerate().map(one).collect() }
+    }
+
+    fn decide(&self, existing: &[Arc<EndpointSlice>], most: usize) -> Result<Decision, EndpointsError> {
+        let (spec, _) = selecting_spec(&self.service).unwrap();
+        let node = |_: &str| Some(Arc::new(Node::default()));
+        let situation = Situation { service: &self.service, spec, pods: &self.pods, node: &node, most };
+        decide(&situation, existing, "IPv4", &Mutex::default())
+    }
+}
+
+#[test]
+fn work_does_not_grow_with_the_product_of_pods_and_ports() {
+    for (name, target) in [("1 numbers", json!(80)), ("2 a named port", json!("http"))] {
+        let input = |n: usize| Large::new(n, &target, std::iter::repeat_n(80, n));
+        assert_linear(name, 500, input, |large| {
+            assert_eq!(large.decide(&[], usize::MAX).unwrap().changes.create.len(), 1, "{name}");
+        });
+    }
+    let input = |n: usize| {
+        let large = Large::new(1, &json!(80), 0..n);
+        let slices = large.decide(&[], 1).unwrap().changes.create.into_iter().enumerate();
+        let named = slices.map(|(nth, mut slice)| {
+            slice.metadata.name = Some(format!("slice-{nth:09}"));
+            Arc::new(slice)
+        });
+        let slices: Vec<_> = named.collect();
+        (Large::new(1, &json!(81), 0..n), slices)
+    };
+    assert_linear("3 many slices", 500, input, |(large, slices)| {
+        assert_eq!(large.decide(slices, 1).unwrap().changes.update.len(), slices.len());
+    });
+}
+
+#[test]
+fn slices_with_too_many_ports_are_an_error() {
+    // Each port of the Service leads to another port of each pod, so each pod has its own slice.
+    let slices = |pods: usize| Large::new(1_000, &json!("http"), 1..=pods).decide(&[], 100);
+    assert_eq!(slices(MOST_PORTS / 1_000).unwrap().changes.create.len(), 500, "1");
+    let error = slices(MOST_PORTS / 1_000 + 1).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the EndpointSlices for Service ns/s would have 501000 ports in total, the maximum is 500000: use fewer \
+        ports, or numbers as target ports, or more endpoints per slice",
+        "2"
+    );
+}
+
+#[test]
+fn first_pods_without_a_node_fill_the_message_of_an_event() {
+    let pods: Vec<Value> = (0..2 * MOST_MISSING)
+        .map(|nth| pod(&format!("p{nth}"), &format!("10.9.0.{nth}"), true, on("")))
+        .collect();
+    let missing = World::new(service(json!({})), &pods, &nodes()).decide("IPv4").missing;
+    assert_eq!(missing.len(), MOST_MISSING);
+    let text = EndpointsError::all(missing).unwrap_err().to_string();
+    assert!(text.len() > 1024, "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_with_too_many_ports_is_reported_and_not_retried() {
+    let api = FakeApi::new();
+    api.seed(nodes().remove(0));
+    let large = Large::new(1_000, &json!("http"), 1..=MOST_PORTS / 1_000 + 1);
+    for pod in large.pods {
+        let mut pod = serde_json::to_value(pod.as_ref()).unwrap();
+        pod["kind"] = json!("Pod");
+        api.seed(pod);
+    }
+    let mut service = serde_json::to_value(&large.service).unwrap();
+    service["kind"] = json!("Service");
+    api.seed(service);
+    let _running = api.start(&[run], Options::default());
+    api.settle().await;
+    assert_eq!(api.list("endpointslices").len(), 0);
+    let events = api.events();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(
+        events[0].starts_with("Service ns/s Warning FailedToUpdateEndpointSlices Error updating"),
+        "{events:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn relabelled_slice_does_not_block_its_service() {
+    let api = FakeApi::new();
+    api.seed(nodes().remove(0));
+    api.seed(service(json!({})));
+    api.seed(pod("a", "10.9.0.1", true, json!({})));
+    let _running = api.start(&[run], Options::default());
+    api.settle().await;
+    let key = format!("ns/{}", api.list("endpointslices")[0]["metadata"]["name"].as_str().unwrap());
+    let manager = json!({"metadata": {"labels": {"endpointslice.kubernetes.io/managed-by": "me"}}});
+    api.patch("endpointslices", &key, "", manager);
+    api.settle().await;
+    api.seed(pod("b", "10.9.0.2", true, json!({})));
+    api.settle().await;
+    let mut slices = api.list("endpointslices");
+    slices.retain(|slice| slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] != "me");
+    assert_eq!(endpoints(&slices), ["10.9.0.1 rs", "10.9.0.2 rs"]);
 }
 
 #[tokio::test(start_paused = true)]
