@@ -152,6 +152,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::endpoints::testing::ip;
 
     fn address(text: &str) -> Value {
         match text.split_once('@') {
@@ -243,7 +244,6 @@ mod tests {
 
     /// One subset with n addresses and n ports.
     fn square(n: usize) -> EndpointSubset {
-        let ip = |n: usize| format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255);
         let addresses = (0..n).map(|n| EndpointAddress { ip: ip(n), ..EndpointAddress::default() });
         let ports = (0..n).map(|n| EndpointPort { port: n as i32, ..EndpointPort::default() });
         subset(addresses.collect(), Vec::new(), ports.collect())

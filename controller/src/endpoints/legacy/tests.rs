@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
+use orlop_apimachinery::steps::OutOfSteps;
 use orlop_apimachinery::thread_time::assert_linear;
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use super::decide::{CAPACITY, truncate, wanted};
 use super::run;
 use crate::endpoints::pods::selecting_spec;
 use crate::endpoints::subsets::PackedSubset;
-use crate::endpoints::testing::{pod, service};
+use crate::endpoints::testing::{pod, pod_with_port, service, service_with_ports};
 use crate::options::Options;
 use crate::testing::{FakeApi, Fault, FaultKind};
 use crate::workload::testing::every_write_fails_once;
@@ -161,28 +162,14 @@ fn surplus_addresses_are_cut_in_proportion() {
     assert_eq!(next["subsets"][0]["addresses"].as_array().unwrap().len(), CAPACITY);
 }
 
-/// A Service with n ports whose targets are the results of `target`.
-fn service_with_ports(n: usize, target: impl Fn(usize) -> Value) -> Service {
-    let port = |nth: usize| json!({"name": format!("p{nth}"), "port": nth + 1, "targetPort": target(nth)});
-    let ports: Vec<Value> = (0..n).map(port).collect();
-    serde_json::from_value(service(json!({"spec": {"ports": ports}}))).unwrap()
-}
-
-/// n ready pods whose port `http` has the results of `number`.
-fn pods_with_port(n: usize, number: impl Fn(usize) -> usize) -> Vec<Arc<Pod>> {
-    let one = |nth: usize| {
-        let ports = json!([{"name": "http", "containerPort": number(nth)}]);
-        let spec = json!({"spec": {"containers": [{"name": "c", "ports": ports}]}});
-        let ip = format!("10.{}.{}.{}", nth >> 16, nth >> 8 & 255, nth & 255);
-        Arc::new(serde_json::from_value(pod(&format!("p{nth}"), &ip, true, spec)).unwrap())
-    };
-    (0..n).map(one).collect()
-}
-
 #[test]
 fn work_does_not_grow_with_the_product_of_pods_and_ports() {
+    let typed = |pod: Value| Arc::new(serde_json::from_value::<Pod>(pod).unwrap());
     for (name, target) in [("1 numbers", json!(80)), ("2 a named port", json!("http"))] {
-        let input = |n: usize| (service_with_ports(n, |_| target.clone()), pods_with_port(n, |_| 80));
+        let input = |n: usize| -> (Service, Vec<Arc<Pod>>) {
+            let service = serde_json::from_value(service_with_ports(n, &target)).unwrap();
+            (service, (0..n).map(|nth| typed(pod_with_port(nth, 80))).collect())
+        };
         assert_linear(name, 500, input, |(service, pods)| {
             let (spec, _) = selecting_spec(service).unwrap();
             let next = wanted(service, spec, pods, None, None).unwrap().unwrap();
@@ -194,16 +181,18 @@ fn work_does_not_grow_with_the_product_of_pods_and_ports() {
 #[test]
 fn endpoints_with_too_many_ports_are_an_error() {
     // Each port of the Service leads to another port of each pod.
-    let service = service_with_ports(1_000, |_| json!("http"));
+    let service: Service = serde_json::from_value(service_with_ports(1_000, &json!("http"))).unwrap();
     let (spec, _) = selecting_spec(&service).unwrap();
-    let ports = |pods: usize| {
-        let next = wanted(&service, spec, &pods_with_port(pods, |nth| nth + 1), None, None);
-        next.map(|next| {
-            next.unwrap().subsets.unwrap().iter().flat_map(|subset| subset.ports.clone()).flatten().count()
-        })
+    let ports = |count: usize| {
+        let pods = (0..count).map(|nth| serde_json::from_value(pod_with_port(nth, nth + 1)).unwrap());
+        let pods: Vec<Arc<Pod>> = pods.map(Arc::new).collect();
+        let next = wanted(&service, spec, &pods, None, None)?.unwrap();
+        Ok::<usize, OutOfSteps>(
+            next.subsets.iter().flatten().flat_map(|subset| &subset.ports).flatten().count(),
+        )
     };
-    assert_eq!(ports(200).ok(), Some(200_000));
-    assert!(ports(201).is_err());
+    assert_eq!(ports(200), Ok(200_000));
+    assert_eq!(ports(201), Err(OutOfSteps));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::decide::{self, Decision, is_mirrored};
 use super::run;
-use crate::endpoints::testing::{endpoints, service};
+use crate::endpoints::testing::{endpoints, ip, service};
 use crate::options::Options;
 use crate::testing::{FakeApi, merge_into};
 use crate::workload::testing::every_write_fails_once;
@@ -123,7 +123,7 @@ fn invalid_and_surplus_addresses_are_counted() {
 
 /// A subset with the addresses and ports of these numbers.
 fn subset(addresses: std::ops::Range<usize>, ports: std::ops::Range<usize>) -> Value {
-    let ip = |n: usize| json!({"ip": format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255)});
+    let ip = |n: usize| json!({"ip": ip(n)});
     let port = |n: usize| json!({"name": format!("p{n}"), "port": n + 1, "protocol": "TCP"});
     json!({"addresses": addresses.map(ip).collect::<Value>(), "ports": ports.map(port).collect::<Value>()})
 }
