@@ -1,4 +1,7 @@
-//! Facts about pods for storage controllers: their claims, and whether they have ended. Pure functions.
+//! Facts about pods for controllers: their claims, whether they have ended, and which pods have some labels.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ContainerState, PersistentVolumeClaim, Pod};
 
@@ -10,6 +13,9 @@ pub const INDEX_CLAIM: &str = "claim";
 /// Name of the index of pods by node name; pods without a node are not indexed.
 pub const INDEX_NODE: &str = "node";
 
+/// Name of the index of pods by their namespace, and by their namespace and each of their labels.
+const INDEX_LABEL: &str = "namespace-label";
+
 /// Adds the index [`INDEX_CLAIM`].
 pub fn index_by_claim(pods: &Informer<Pod>) {
     pods.add_index(INDEX_CLAIM, claim_keys);
@@ -18,6 +24,36 @@ pub fn index_by_claim(pods: &Informer<Pod>) {
 /// Adds the index [`INDEX_NODE`].
 pub fn index_by_node(pods: &Informer<Pod>) {
     pods.add_index(INDEX_NODE, |pod| node_name(pod).map(str::to_owned).into_iter().collect());
+}
+
+/// The pods of a namespace with all these labels, by key; without labels, all pods of the namespace. The first call adds the
+/// index that it uses; until then, the index costs nothing.
+pub fn selected<'l>(
+    pods: &Informer<Pod>,
+    namespace: &str,
+    labels: &'l BTreeMap<String, String>,
+) -> impl Iterator<Item = Arc<Pod>> + use<'l> {
+    pods.add_index(INDEX_LABEL, |pod| {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let labels = pod.metadata.labels.iter().flatten();
+        let values = labels.map(|(key, value)| label_value(namespace, Some((key, value))));
+        values.chain([label_value(namespace, None)]).collect()
+    });
+    let near = pods.each_by_index(INDEX_LABEL, &label_value(namespace, labels.iter().next()));
+    near.filter(move |pod| has_labels(pod, labels))
+}
+
+fn label_value(namespace: &str, label: Option<(&String, &String)>) -> String {
+    match label {
+        Some((key, value)) => format!("{namespace}/{key}={value}"),
+        None => format!("{namespace}/"),
+    }
+}
+
+/// Whether the pod has all these labels.
+pub fn has_labels(pod: &Pod, labels: &BTreeMap<String, String>) -> bool {
+    let own = pod.metadata.labels.as_ref();
+    labels.iter().all(|(key, value)| own.and_then(|own| own.get(key)) == Some(value))
 }
 
 /// The node of a pod, if it has one.
@@ -109,6 +145,27 @@ mod tests {
             {"name": "a", "persistentVolumeClaim": {"claimName": "c"}},
             {"name": "scratch", "ephemeral": {}}, {"name": "e", "emptyDir": {}}]}}));
         assert_eq!(claim_keys(&p), ["ns/c", "ns/p-scratch"]);
+    }
+
+    #[test]
+    fn selected_pods_have_all_labels() {
+        let pods = Informer::new();
+        for (name, labels) in [
+            ("a", json!({"app": "web"})),
+            ("b", json!({"app": "web", "tier": "front"})),
+            ("c", json!({"tier": "front"})),
+        ] {
+            pods.apply(pod(json!({"metadata": {"namespace": "ns", "name": name, "labels": labels}})));
+        }
+        let names = |namespace: &str, labels: &[(&str, &str)]| -> Vec<String> {
+            let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let found = selected(&pods, namespace, &labels);
+            found.map(|pod| pod.metadata.name.clone().unwrap()).collect()
+        };
+        assert_eq!(names("ns", &[("app", "web")]), ["a", "b"]);
+        assert_eq!(names("ns", &[("app", "web"), ("tier", "front")]), ["b"]);
+        assert_eq!(names("ns", &[]), ["a", "b", "c"]);
+        assert_eq!(names("other", &[("app", "web")]), Vec::<String>::new());
     }
 
     #[test]

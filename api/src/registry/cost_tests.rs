@@ -15,7 +15,7 @@ fn repeated(n: usize, item: impl Fn(usize) -> Value) -> Value {
     (0..n).map(item).collect()
 }
 
-const CASES: [Case; 20] = [
+const CASES: [Case; 21] = [
     ("owners with controllers", "", "configmaps", |n| {
         json!({"metadata": {"name": "a", "ownerReferences": repeated(n, |n| json!({
             "apiVersion": "v1", "kind": "A", "name": "a", "uid": n.to_string(), "controller": true}))}})
@@ -105,6 +105,10 @@ const CASES: [Case; 20] = [
     ("drivers of a node", "storage.k8s.io", "csinodes", |n| {
         json!({"metadata": {"name": "a"}, "spec": {"drivers":
             repeated(n, |n| json!({"name": format!("d{n}"), "nodeID": "a"}))}})
+    }),
+    ("ports of a slice", "discovery.k8s.io", "endpointslices", |n| {
+        json!({"metadata": {"name": "a"}, "addressType": "IPv4", "endpoints": [],
+            "ports": repeated(n, |n| json!({"name": format!("p{n}"), "protocol": "TCP", "port": 1}))})
     }),
     ("addresses and ports", "", "endpoints", |n| {
         json!({"metadata": {"name": "a"}, "subsets": [{"addresses": repeated(n, |_| json!({"ip": "1.1.1.1"})),

@@ -1,4 +1,5 @@
-//! Errors of a sync. All of them are retried. Upstream's words, because events contain them.
+//! Errors of a sync. All of them are retried, except [`EndpointsError::TooManyPorts`]. Upstream's words where upstream has
+//! the error, because events contain them.
 
 use std::collections::BTreeSet;
 
@@ -58,6 +59,19 @@ pub enum EndpointsError {
         service: String,
         /// Name of the node.
         node: String,
+    },
+    /// The EndpointSlices of a Service would have too many ports. A retry has the same result.
+    #[error(
+        "the EndpointSlices for {service} would have {ports} ports in total, the maximum is {most}: use fewer ports, or \
+         numbers as target ports, or more endpoints per slice"
+    )]
+    TooManyPorts {
+        /// Kind and key of the Service.
+        service: String,
+        /// The ports of all slices.
+        ports: usize,
+        /// Their maximum.
+        most: usize,
     },
     /// The cache does not contain the latest writes yet.
     #[error("EndpointSlice informer cache is out of date")]

@@ -15,6 +15,7 @@ pub mod slice;
 pub mod slice_tracker;
 pub mod slices;
 pub mod subsets;
+pub mod target_ports;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod trigger_time;

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod, Service, ServicePort, ServiceSpec};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service, ServiceSpec};
 use orlop_client::meta::is_terminating;
 use orlop_client::pods::is_finished;
 
@@ -49,30 +48,6 @@ pub fn hostname(pod: &Pod, service: &Service) -> Option<String> {
     let is_subdomain = spec.subdomain.as_deref().unwrap_or_default() == service.metadata.name.as_deref()?;
     let hostname = spec.hostname.as_deref().filter(|name| is_subdomain && !name.is_empty())?;
     (pod.metadata.namespace == service.metadata.namespace).then(|| hostname.to_owned())
-}
-
-/// The port of the pod to which the port of a Service leads; `None` if the pod has no port with this name.
-pub fn target_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
-    match &port.target_port {
-        None => Some(port.port),
-        Some(IntOrString::Int(number)) => Some(*number),
-        Some(IntOrString::String(name)) => {
-            let spec = pod.spec.as_ref()?;
-            let sidecars = spec.init_containers.iter().flatten();
-            let sidecars = sidecars.filter(|container| container.restart_policy.as_deref() == Some("Always"));
-            spec.containers.iter().chain(sidecars).find_map(|container| named_port(container, name, port))
-        }
-    }
-}
-
-fn named_port(container: &Container, name: &str, service_port: &ServicePort) -> Option<i32> {
-    let ports = container.ports.as_deref().unwrap_or_default();
-    let has_name = |port: &str| port == name;
-    let found = ports.iter().find(|port| {
-        port.name.as_deref().is_some_and(has_name)
-            && protocol(port.protocol.as_deref()) == protocol(service_port.protocol.as_deref())
-    });
-    found.map(|port| port.container_port)
 }
 
 /// The protocol of a port; the default is TCP.
@@ -131,30 +106,6 @@ mod tests {
         ];
         for (name, pod, without, with) in table {
             assert_eq!((is_endpoint(&pod, false), is_endpoint(&pod, true)), (without, with), "{name}");
-        }
-    }
-
-    #[test]
-    fn named_ports_are_looked_up_in_containers_and_sidecars() {
-        let pod = pod(json!({"spec": {
-            "containers": [{"name": "c", "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"},
-                {"name": "dns", "containerPort": 53, "protocol": "UDP"}]}],
-            "initContainers": [
-                {"name": "i", "ports": [{"name": "init", "containerPort": 1}]},
-                {"name": "s", "restartPolicy": "Always", "ports": [{"name": "side", "containerPort": 15000}]}]}}));
-        let table = [
-            ("1 a number", json!({"port": 80, "targetPort": 9}), Some(9)),
-            ("2 no target", json!({"port": 80}), Some(80)),
-            ("3 a name", json!({"port": 80, "targetPort": "http"}), Some(8080)),
-            ("4 another protocol", json!({"port": 80, "targetPort": "dns"}), None),
-            ("5 its protocol", json!({"port": 80, "targetPort": "dns", "protocol": "UDP"}), Some(53)),
-            ("6 a sidecar", json!({"port": 80, "targetPort": "side"}), Some(15000)),
-            ("7 an init container", json!({"port": 80, "targetPort": "init"}), None),
-            ("8 an unknown name", json!({"port": 80, "targetPort": "web"}), None),
-        ];
-        for (name, port, wanted) in table {
-            let port: ServicePort = serde_json::from_value(port).unwrap();
-            assert_eq!(target_port(&pod, &port), wanted, "{name}");
         }
     }
 }

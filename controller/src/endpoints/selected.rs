@@ -1,18 +1,14 @@
-//! Finds the pods of a Service and the Services of a pod through indexes by labels.
-//!
-//! The index of pods is added when the first Service with a selector is synced. Until then, it costs nothing.
+//! Finds the Services of a pod through an index by labels.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use orlop_client::informer::{Change, Informer, key_of};
+use orlop_client::pods::has_labels;
 
 use super::pods::{addresses, selector};
 use crate::workload::ready::is_ready;
 
-/// Name of the index of pods by each of their labels.
-const INDEX_LABEL: &str = "endpoints-label";
 /// Name of the index of Services by a label that their selector requires, and by their namespace.
 const INDEX_SELECTOR: &str = "endpoints-selector";
 
@@ -32,27 +28,6 @@ pub fn index_services(services: &Informer<Service>) {
         let value = required.map(|(key, value)| label_value(namespace, key, value));
         value.into_iter().flat_map(|value| [value, namespace_value(namespace)]).collect()
     });
-}
-
-/// The pods of a namespace with all these labels, by name.
-pub fn selected_pods(
-    pods: &Informer<Pod>,
-    namespace: &str,
-    selector: &BTreeMap<String, String>,
-) -> Vec<Arc<Pod>> {
-    pods.add_index(INDEX_LABEL, |pod| {
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let labels = pod.metadata.labels.iter().flatten();
-        labels.map(|(key, value)| label_value(namespace, key, value)).collect()
-    });
-    let Some((key, value)) = selector.iter().next() else { return Vec::new() };
-    let near = pods.each_by_index(INDEX_LABEL, &label_value(namespace, key, value));
-    near.filter(|pod| has_labels(pod, selector)).collect()
-}
-
-fn has_labels(pod: &Pod, selector: &BTreeMap<String, String>) -> bool {
-    let labels = pod.metadata.labels.as_ref();
-    selector.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
 }
 
 /// The keys of the Services that select a pod.
@@ -103,6 +78,8 @@ fn may_leave(old: &Pod, new: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
 
     use parking_lot::Mutex;
     use serde_json::{Value, json};
@@ -155,27 +132,5 @@ mod tests {
         }
         pods.remove(pod(json!({"app": "db"}), json!({})));
         assert_eq!(seen.lock().drain(..).flatten().collect::<Vec<_>>(), ["ns/db"], "8 deleted");
-    }
-
-    #[test]
-    fn pods_need_all_labels_of_the_selector() {
-        let pods = Informer::new();
-        for (name, labels) in [
-            ("a", json!({"app": "web"})),
-            ("b", json!({"app": "web", "tier": "front"})),
-            ("c", json!({"tier": "front"})),
-        ] {
-            let mut one = pod(labels, json!({}));
-            one.metadata.name = Some(name.to_owned());
-            pods.apply(one);
-        }
-        let names = |namespace: &str, selector: &[(&str, &str)]| -> Vec<String> {
-            let selector = selector.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            let found = selected_pods(&pods, namespace, &selector);
-            found.iter().map(|pod| pod.metadata.name.clone().unwrap()).collect()
-        };
-        assert_eq!(names("ns", &[("app", "web")]), ["a", "b"]);
-        assert_eq!(names("ns", &[("app", "web"), ("tier", "front")]), ["b"]);
-        assert_eq!(names("other", &[("app", "web")]), Vec::<String>::new());
     }
 }

@@ -1,15 +1,24 @@
 //! Tracks the EndpointSlices that a controller has written, so that a sync does not decide on a cache without the latest
 //! writes, and so that only changes by other clients cause a sync. Upstream: util/endpointslice_tracker.go.
+//!
+//! The event of a write can arrive before its response. Then nothing removes the record of a slice that another client has
+//! deleted or relabelled, so the tracker removes a record after [`MOST_MISSING`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use orlop_client::informer::Change;
+use orlop_client::meta::is_terminating;
 use orlop_client::names::LABEL_SERVICE_NAME;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::slice::{is_managed_by, label, service_key};
+
+/// How long a written slice may be missing in the cache.
+const MOST_MISSING: Duration = Duration::from_secs(60);
 
 /// The expected state of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,9 +27,16 @@ enum Expected {
     Deleted,
 }
 
+/// A write of a slice.
+struct Record {
+    expected: Expected,
+    /// When a sync first did not find the slice in the cache.
+    missing_since: Option<Instant>,
+}
+
 /// The written slices by the key of their Service and by their UID.
 #[derive(Default)]
-pub struct SliceTracker(Mutex<HashMap<String, HashMap<String, Expected>>>);
+pub struct SliceTracker(Mutex<HashMap<String, HashMap<String, Record>>>);
 
 fn uid(slice: &EndpointSlice) -> &str {
     slice.metadata.uid.as_deref().unwrap_or_default()
@@ -33,11 +49,19 @@ fn generation(slice: &EndpointSlice) -> i64 {
 impl SliceTracker {
     fn expect(&self, slice: &EndpointSlice, expected: Expected) {
         let key = service_key(slice).unwrap_or_default();
-        self.0.lock().entry(key).or_default().insert(uid(slice).to_owned(), expected);
+        self.0
+            .lock()
+            .entry(key)
+            .or_default()
+            .insert(uid(slice).to_owned(), Record { expected, missing_since: None });
     }
 
     fn expected(&self, slice: &EndpointSlice) -> Option<Expected> {
-        self.0.lock().get(&service_key(slice).unwrap_or_default())?.get(uid(slice)).copied()
+        self.0
+            .lock()
+            .get(&service_key(slice).unwrap_or_default())?
+            .get(uid(slice))
+            .map(|record| record.expected)
     }
 
     /// Records the server's response to a create or update.
@@ -55,19 +79,30 @@ impl SliceTracker {
         self.0.lock().remove(service);
     }
 
-    /// Whether the cached slices of a Service lack a recorded write.
+    /// Whether the cached slices of a Service lack a recorded write. `cached` includes slices that are being deleted.
     pub fn is_stale(&self, service: &str, cached: &[Arc<EndpointSlice>]) -> bool {
-        let all = self.0.lock();
-        let Some(expected) = all.get(service) else { return false };
-        let is_old = |slice: &Arc<EndpointSlice>| match expected.get(uid(slice)) {
-            Some(Expected::Deleted) => true,
-            Some(Expected::Generation(written)) => *written > generation(slice),
-            None => false,
-        };
-        let is_missing = |(written, expected): (&String, &Expected)| {
-            *expected != Expected::Deleted && !cached.iter().any(|slice| uid(slice) == written)
-        };
-        cached.iter().any(is_old) || expected.iter().any(is_missing)
+        let mut all = self.0.lock();
+        let Some(records) = all.get_mut(service) else { return false };
+        let cached: HashMap<&str, &EndpointSlice> =
+            cached.iter().map(|slice| (uid(slice), slice.as_ref())).collect();
+        let (now, mut is_stale) = (Instant::now(), false);
+        records.retain(|uid, record| {
+            let Some(slice) = cached.get(uid.as_str()) else {
+                if now - *record.missing_since.get_or_insert(now) > MOST_MISSING {
+                    return false;
+                }
+                is_stale |= record.expected != Expected::Deleted;
+                return true;
+            };
+            record.missing_since = None;
+            is_stale |= match record.expected {
+                // Its finalizers delay the deletion.
+                Expected::Deleted => !is_terminating(*slice),
+                Expected::Generation(written) => written > generation(slice),
+            };
+            true
+        });
+        is_stale
     }
 
     /// Whether a cached slice is newer than the recorded write.
@@ -79,12 +114,16 @@ impl SliceTracker {
         }
     }
 
-    /// Removes a deleted slice. Returns whether its deletion was unexpected.
-    fn is_lost(&self, slice: &EndpointSlice) -> bool {
+    /// Removes the record of a slice. Returns whether the slice was expected to exist.
+    fn remove(&self, slice: &EndpointSlice) -> bool {
         let key = service_key(slice).unwrap_or_default();
         let mut all = self.0.lock();
-        let expected = all.get_mut(&key).and_then(|slices| slices.remove(uid(slice)));
-        matches!(expected, Some(Expected::Generation(_)))
+        let Some(records) = all.get_mut(&key) else { return false };
+        let record = records.remove(uid(slice));
+        if records.is_empty() {
+            all.remove(&key);
+        }
+        record.is_some_and(|record| record.expected != Expected::Deleted)
     }
 
     /// The keys of the Services to sync after the change of a slice.
@@ -92,8 +131,10 @@ impl SliceTracker {
         let is_ours = |slice: &EndpointSlice| is_managed_by(slice, manager);
         let added =
             |slice: &EndpointSlice| service_key(slice).filter(|_| is_ours(slice) && self.is_news(slice));
-        let gone =
-            |slice: &EndpointSlice| service_key(slice).filter(|_| is_ours(slice) && self.is_lost(slice));
+        let gone = |slice: &EndpointSlice| {
+            let was_expected = self.remove(slice);
+            service_key(slice).filter(|_| is_ours(slice) && was_expected)
+        };
         let keys = match (change.old(), change.new.as_deref()) {
             (None, None) => [None, None],
             (None, Some(new)) => [added(new), None],
@@ -101,9 +142,15 @@ impl SliceTracker {
             (Some(old), Some(new)) if change.replaced() => [gone(old), added(new)],
             // A user may have changed the label.
             (Some(old), Some(new)) if label(old, LABEL_SERVICE_NAME) != label(new, LABEL_SERVICE_NAME) => {
+                self.remove(old);
                 [service_key(new), service_key(old)]
             }
-            (Some(old), Some(new)) if is_ours(old) != is_ours(new) => [service_key(new), None],
+            (Some(old), Some(new)) if is_ours(old) != is_ours(new) => {
+                if is_ours(old) {
+                    self.remove(old);
+                }
+                [service_key(new), None]
+            }
             (Some(_), Some(new)) => [added(new), None],
         };
         keys.into_iter().flatten().collect()
@@ -114,6 +161,7 @@ impl SliceTracker {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use orlop_apimachinery::thread_time::assert_linear;
     use orlop_client::informer::Informer;
     use serde_json::json;
 
@@ -179,5 +227,61 @@ mod tests {
         check("6 an own delete", &[]);
         slices.remove(slice("a", 2, "m", "s"));
         check("7 a delete of another client", &["ns/s"]);
+    }
+
+    #[test]
+    fn slice_that_loses_a_label_does_not_block_its_service() {
+        let (tracker, slices) = (Arc::new(SliceTracker::default()), Informer::new());
+        let _changes = slices.add_handler({
+            let tracker = Arc::clone(&tracker);
+            move |change: &Change<EndpointSlice>| drop(tracker.services_to_sync(change, "m"))
+        });
+        for (name, manager, service) in [("1 another Service", "m", "t"), ("2 another manager", "other", "s")]
+        {
+            tracker.written(&slice("a", 1, "m", "s"));
+            slices.apply(slice("a", 1, "m", "s"));
+            assert!(tracker.is_stale("ns/s", &[]), "{name}, before");
+            slices.apply(slice("a", 2, manager, service));
+            assert!(!tracker.is_stale("ns/s", &[]), "{name}");
+            slices.remove(slice("a", 2, manager, service));
+        }
+        assert!(tracker.0.lock().is_empty(), "3 no record is left");
+    }
+
+    #[test]
+    fn slice_with_a_finalizer_does_not_block_its_service() {
+        let tracker = SliceTracker::default();
+        let mut terminating = slice("a", 2, "m", "s");
+        terminating.metadata.deletion_timestamp =
+            serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        let cached = [Arc::new(terminating)];
+        tracker.written(&slice("a", 1, "m", "s"));
+        assert!(!tracker.is_stale("ns/s", &cached), "1 deleted by another client");
+        tracker.deleted(&slice("a", 1, "m", "s"));
+        assert!(!tracker.is_stale("ns/s", &cached), "2 deleted by the controller");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn record_of_a_missing_slice_expires() {
+        let tracker = SliceTracker::default();
+        // The deletion arrived before this response.
+        tracker.written(&slice("a", 1, "m", "s"));
+        assert!(tracker.is_stale("ns/s", &[]), "1");
+        tokio::time::advance(MOST_MISSING).await;
+        assert!(tracker.is_stale("ns/s", &[]), "2 after 60 s");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(!tracker.is_stale("ns/s", &[]), "3 after more than 60 s");
+    }
+
+    #[test]
+    fn check_costs_linear_time() {
+        let input = |n: usize| {
+            let tracker = SliceTracker::default();
+            let cached: Vec<_> =
+                (0..n).map(|n| Arc::new(slice(&format!("uid-{n:09}"), 1, "m", "s"))).collect();
+            cached.iter().for_each(|slice| tracker.written(slice));
+            (tracker, cached)
+        };
+        assert_linear("slices", 1_000, input, |(tracker, cached)| assert!(!tracker.is_stale("ns/s", cached)));
     }
 }

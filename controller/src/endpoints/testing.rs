@@ -27,6 +27,23 @@ pub(crate) fn pod(name: &str, ip: &str, ready: bool, more: Value) -> Value {
     pod
 }
 
+/// A Service with `count` ports that have the same target.
+pub(crate) fn service_with_ports(count: usize, target: &Value) -> Value {
+    let port = |nth: usize| json!({"name": format!("p{nth}"), "port": nth + 1, "targetPort": target});
+    service(json!({"spec": {"ports": (0..count).map(port).collect::<Value>()}}))
+}
+
+/// The ready pod `p{nth}`, whose container port `http` has this number.
+pub(crate) fn pod_with_port(nth: usize, number: usize) -> Value {
+    let ports = json!([{"name": "http", "containerPort": number}]);
+    pod(&format!("p{nth}"), &ip(nth), true, json!({"spec": {"containers": [{"name": "c", "ports": ports}]}}))
+}
+
+/// A different IP address for each number.
+pub(crate) fn ip(number: usize) -> String {
+    format!("10.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255)
+}
+
 /// A ready node.
 pub(crate) fn node(name: &str, zone: &str, cpu: &str) -> Value {
     json!({"kind": "Node", "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}},

@@ -1,6 +1,7 @@
 //! Writes EndpointSlices: creates, then updates, then deletes. Updates and deletes are conditional on the cached version
 //! or UID. If a write fails, the next sync decides again.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -28,19 +29,27 @@ impl SliceChanges {
     /// Replaces creates by updates of slices that would be deleted, if they have the same address type and `may_reuse`
     /// accepts them.
     pub fn recycle(&mut self, may_reuse: impl Fn(&EndpointSlice) -> bool) {
+        let mut creates: Vec<Option<EndpointSlice>> =
+            std::mem::take(&mut self.create).into_iter().map(Some).collect();
+        let mut by_type: HashMap<String, Vec<usize>> = HashMap::new();
+        for (position, slice) in creates.iter().enumerate() {
+            let address_type = slice.as_ref().map(|slice| slice.address_type.clone());
+            by_type.entry(address_type.unwrap_or_default()).or_default().push(position);
+        }
         let mut rest = Vec::new();
         for old in std::mem::take(&mut self.delete) {
-            let fits = |new: &EndpointSlice| new.address_type == old.address_type;
-            let found = self.create.iter().rposition(fits).filter(|_| may_reuse(&old));
-            let Some(nth) = found else {
-                rest.push(old);
-                continue;
-            };
-            let mut new = self.create.remove(nth);
-            new.metadata.name = old.metadata.name.clone();
-            new.metadata.resource_version = old.metadata.resource_version.clone();
-            self.update.push(new);
+            let fitting = by_type.get_mut(&old.address_type).filter(|_| may_reuse(&old));
+            let new = fitting.and_then(|fitting| creates.get_mut(fitting.pop()?)?.take());
+            match new {
+                None => rest.push(old),
+                Some(mut new) => {
+                    new.metadata.name.clone_from(&old.metadata.name);
+                    new.metadata.resource_version.clone_from(&old.metadata.resource_version);
+                    self.update.push(new);
+                }
+            }
         }
+        self.create = creates.into_iter().flatten().collect();
         self.delete = rest;
     }
 
@@ -135,6 +144,8 @@ impl SliceWriter {
 
 #[cfg(test)]
 mod tests {
+    use orlop_apimachinery::thread_time::assert_linear;
+
     use super::*;
 
     fn slice(name: Option<&str>, address_type: &str) -> EndpointSlice {
@@ -157,5 +168,20 @@ mod tests {
         assert_eq!(changes.update, [slice(Some("b"), "IPv6")]);
         let left = ["foreign", "a", "c"].map(|name| Arc::new(slice(Some(name), "IPv6")));
         assert_eq!(changes.delete, left);
+    }
+
+    #[test]
+    fn reuse_costs_linear_time() {
+        let input = |n: usize| -> (Vec<EndpointSlice>, Vec<Arc<EndpointSlice>>) {
+            // The slices of the other type are at the end, where the search begins.
+            let create = [vec![slice(None, "IPv4"); n], vec![slice(None, "IPv6"); n]].concat();
+            (create, vec![Arc::new(slice(Some("a"), "IPv4")); n])
+        };
+        assert_linear("slices", 1_000, input, |(create, delete)| {
+            let mut changes =
+                SliceChanges { create: create.clone(), update: Vec::new(), delete: delete.clone() };
+            changes.recycle(|_| true);
+            assert_eq!((changes.create.len(), changes.update.len()), (delete.len(), delete.len()));
+        });
     }
 }

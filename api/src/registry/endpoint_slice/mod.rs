@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use jiff::Timestamp;
@@ -32,7 +33,7 @@ const NAMES: Names = Names {
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 const MOST_ENDPOINTS: usize = 1000;
-const MOST_PORTS: usize = 100;
+const MOST_PORTS: usize = 20_000;
 const MOST_ADDRESSES: usize = 100;
 const MOST_TOPOLOGY: usize = 16;
 const MOST_HINTS: usize = 8;
@@ -218,12 +219,13 @@ fn ports(list: &[Value], path: &Path, errors: &mut FieldErrors) {
     if list.len() > MOST_PORTS {
         return errors.too_many(path, list.len(), MOST_PORTS);
     }
+    let mut names = HashSet::new();
     for (i, port) in list.iter().enumerate() {
         let (at, name) = (path.index(i), text(port, "name"));
         if !name.is_empty() {
             checks::label(errors, &at.child("name"), name);
         }
-        if list[..i].iter().any(|earlier| text(earlier, "name") == name) {
+        if !names.insert(name) {
             errors.duplicate(&at.child("name"), name);
         }
         match port.get("protocol").and_then(Value::as_str) {

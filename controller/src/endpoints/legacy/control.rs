@@ -1,5 +1,5 @@
-//! Runs the controller: queues Services on changes and writes their Endpoints. Updates are conditional on the cached
-//! version, and [`LastReplaced`] prevents a decision on a version that the controller itself has replaced.
+//! Runs the controller: queues Services on changes and writes their Endpoints. Updates and deletes are conditional on the
+//! version that was read, and [`LastReplaced`] prevents a decision on a version that the controller itself has replaced.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,22 +7,24 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
 use kube::Client;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use orlop_apimachinery::steps::OutOfSteps;
 use orlop_client::api::Api;
 use orlop_client::client::{is_not_found, message_of};
 use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::annotation;
 use orlop_client::names::{ANN_LEADER, COMPONENT_ENDPOINTS, controller, reason};
+use orlop_client::pods::selected;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
 use parking_lot::Mutex;
 
-use super::decide::wanted;
+use super::decide::{MOST_PORTS, wanted};
 use crate::context::{Context, ControllerError};
 use crate::endpoints::error::EndpointsError;
 use crate::endpoints::pods::selecting_spec;
-use crate::endpoints::selected::{index_services, selected_pods, services_to_sync};
+use crate::endpoints::selected::{index_services, services_to_sync};
 use crate::endpoints::trigger_time::TriggerTimes;
 use crate::workload::replicas::control::is_namespace_ending;
 
@@ -52,9 +54,10 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             }
         });
         let _endpoints = this.endpoints.add_handler({
-            let queue = queue.clone();
+            let (queue, services) = (queue.clone(), this.services.clone());
             move |change: &Change<Endpoints>| {
-                if change.is_gone() || change.replaced() {
+                // Without a Service there is nothing to restore, and a user may have created new Endpoints since.
+                if (change.is_gone() || change.replaced()) && services.get_kept(change.key()).is_some() {
                     queue.add(change.key().to_string());
                 }
             }
@@ -119,7 +122,7 @@ impl Control {
             return Ok(());
         };
         let Some((spec, selector)) = selecting_spec(&service) else { return Ok(()) };
-        let pods = selected_pods(&self.pods, namespace, selector);
+        let pods: Vec<_> = selected(&self.pods, namespace, selector).collect();
         let trigger = self.times.next(&key, &service, &pods);
         let current = self.endpoints.get(&key);
         let version = current.as_ref().and_then(|current| current.metadata.resource_version.clone());
@@ -127,9 +130,30 @@ impl Control {
             return Err(EndpointsError::StaleEndpoints { version, key });
         }
         match wanted(&service, spec, &pods, current.as_deref(), trigger) {
-            None => Ok(()),
-            Some(endpoints) => self.write(&key, endpoints, current).await,
+            Ok(None) => Ok(()),
+            Ok(Some(endpoints)) => self.write(&key, endpoints, current).await,
+            Err(OutOfSteps) => {
+                self.report_too_many_ports(&key, current.is_some());
+                // A retry has the same result; a change of the Service or its pods queues the key again.
+                Ok(())
+            }
         }
+    }
+
+    fn report_too_many_ports(&self, key: &str, is_update: bool) {
+        let (reason, action) = match is_update {
+            true => (reason::FAILED_TO_UPDATE_ENDPOINT, "update endpoint"),
+            false => (reason::FAILED_TO_CREATE_ENDPOINT, "create endpoint for service"),
+        };
+        let message = format!(
+            "Failed to {action} {key}: the Endpoints would have more than {MOST_PORTS} ports; use fewer ports, or \
+             numbers as target ports"
+        );
+        let (namespace, name) = split_key(key);
+        let mut endpoints = Endpoints::default();
+        endpoints.metadata.namespace = Some(namespace.to_owned());
+        endpoints.metadata.name = Some(name.to_owned());
+        self.report(&endpoints, reason, message);
     }
 
     /// One write; if it fails, the next sync decides again.
@@ -176,28 +200,31 @@ impl Control {
         self.recorder.event(endpoints, EventType::Warning, reason, message);
     }
 
-    /// Deletes the Endpoints of a deleted Service, also if they are not in the cache yet. Reads the Service from the server
-    /// first, because the caches of Services and Endpoints may be of different times.
+    /// Deletes the Endpoints of a deleted Service, also if they are not in the cache yet. Reads the Endpoints and then the
+    /// Service from the server, because the caches may be of different times, and deletes exactly these Endpoints. If they
+    /// have changed since, the next sync decides again.
     async fn delete(&self, key: &str) -> Result<(), EndpointsError> {
         let (namespace, name) = split_key(key);
-        let services: Api<Service> = Api::namespaced(self.client.clone(), namespace);
-        match services.get_opt(name).await {
-            Ok(None) => {}
-            // Its addition to the cache queues the key again.
-            Ok(Some(_)) => return Ok(()),
-            Err(cause) => {
-                return Err(EndpointsError::Endpoints {
-                    action: "read the Service of",
-                    key: key.to_owned(),
-                    cause,
-                });
-            }
-        }
+        let failed = |action| move |cause| EndpointsError::Endpoints { action, key: key.to_owned(), cause };
         let api: Api<Endpoints> = Api::namespaced(self.client.clone(), namespace);
-        match api.delete(name, &DeleteParams::default()).await {
+        let Some(endpoints) = api.get_opt(name).await.map_err(failed("read"))? else { return Ok(()) };
+        // The lock of a leader election has no Service.
+        if annotation(&endpoints, ANN_LEADER).is_some() {
+            return Ok(());
+        }
+        let services: Api<Service> = Api::namespaced(self.client.clone(), namespace);
+        // The addition of a Service to the cache queues the key again.
+        if services.get_opt(name).await.map_err(failed("read the Service of"))?.is_some() {
+            return Ok(());
+        }
+        let exactly = Preconditions {
+            uid: endpoints.metadata.uid,
+            resource_version: endpoints.metadata.resource_version,
+        };
+        match api.delete(name, &DeleteParams::default().preconditions(exactly)).await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Ok(()),
-            Err(cause) => Err(EndpointsError::Endpoints { action: "delete", key: key.to_owned(), cause }),
+            Err(cause) => Err(failed("delete")(cause)),
         }
     }
 }

@@ -4,14 +4,16 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{EndpointAddress, EndpointSubset, Endpoints, Pod, Service};
+use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
+use orlop_apimachinery::steps::OutOfSteps;
+use orlop_apimachinery::thread_time::assert_linear;
 use serde_json::{Value, json};
 
 use super::decide::{CAPACITY, truncate, wanted};
 use super::run;
 use crate::endpoints::pods::selecting_spec;
-use crate::endpoints::subsets::subset;
-use crate::endpoints::testing::{pod, service};
+use crate::endpoints::subsets::PackedSubset;
+use crate::endpoints::testing::{pod, pod_with_port, service, service_with_ports};
 use crate::options::Options;
 use crate::testing::{FakeApi, Fault, FaultKind};
 use crate::workload::testing::every_write_fails_once;
@@ -24,7 +26,7 @@ fn decide(service: &Value, pods: &[Value], current: Option<&Value>) -> Option<Va
     let current: Option<Endpoints> = current.map(|current| serde_json::from_value(current.clone()).unwrap());
     let (spec, _) = selecting_spec(&service)?;
     let trigger = "2026-01-01T00:00:00Z".parse().unwrap();
-    let next = wanted(&service, spec, &pods, current.as_ref(), Some(trigger))?;
+    let next = wanted(&service, spec, &pods, current.as_ref(), Some(trigger)).unwrap()?;
     Some(serde_json::to_value(next).unwrap())
 }
 
@@ -131,11 +133,7 @@ fn only_differences_are_written() {
 
 #[test]
 fn surplus_addresses_are_cut_in_proportion() {
-    let addresses = |count: usize| -> Vec<EndpointAddress> { vec![EndpointAddress::default(); count] };
-    let counts = |subset: &EndpointSubset| {
-        let count = |list: &Option<Vec<EndpointAddress>>| list.as_ref().map_or(0, Vec::len);
-        (count(&subset.addresses), count(&subset.not_ready_addresses))
-    };
+    let counts = |subset: &PackedSubset| (subset.ready.len(), subset.not_ready.len());
     // Name, ready and not ready addresses of the subsets, those that remain.
     type Counts = &'static [(usize, usize)];
     let table: [(&str, Counts, Counts); 6] = [
@@ -147,7 +145,11 @@ fn surplus_addresses_are_cut_in_proportion() {
         ("6 no empty subset", &[(999, 0), (0, 3), (0, 1)], &[(999, 0), (0, 1)]),
     ];
     for (name, given, wanted) in table {
-        let given = given.iter().map(|(ready, not)| subset(addresses(*ready), addresses(*not), Vec::new()));
+        let given = given.iter().map(|(ready, not_ready)| PackedSubset {
+            ready: vec![0; *ready],
+            not_ready: vec![0; *not_ready],
+            ports: Vec::new(),
+        });
         let (cut, is_cut) = truncate(given.collect());
         assert_eq!(cut.iter().map(counts).collect::<Vec<_>>(), wanted, "{name}");
         assert_eq!(is_cut, name != "1 nothing", "{name}");
@@ -158,6 +160,39 @@ fn surplus_addresses_are_cut_in_proportion() {
     let next = decide(&service(json!({})), &pods, None).unwrap();
     assert_eq!(next["metadata"]["annotations"]["endpoints.kubernetes.io/over-capacity"], "truncated");
     assert_eq!(next["subsets"][0]["addresses"].as_array().unwrap().len(), CAPACITY);
+}
+
+#[test]
+fn work_does_not_grow_with_the_product_of_pods_and_ports() {
+    let typed = |pod: Value| Arc::new(serde_json::from_value::<Pod>(pod).unwrap());
+    for (name, target) in [("1 numbers", json!(80)), ("2 a named port", json!("http"))] {
+        let input = |n: usize| -> (Service, Vec<Arc<Pod>>) {
+            let service = serde_json::from_value(service_with_ports(n, &target)).unwrap();
+            (service, (0..n).map(|nth| typed(pod_with_port(nth, 80))).collect())
+        };
+        assert_linear(name, 500, input, |(service, pods)| {
+            let (spec, _) = selecting_spec(service).unwrap();
+            let next = wanted(service, spec, pods, None, None).unwrap().unwrap();
+            assert_eq!(next.subsets.unwrap().len(), 1, "{name}");
+        });
+    }
+}
+
+#[test]
+fn endpoints_with_too_many_ports_are_an_error() {
+    // Each port of the Service leads to another port of each pod.
+    let service: Service = serde_json::from_value(service_with_ports(1_000, &json!("http"))).unwrap();
+    let (spec, _) = selecting_spec(&service).unwrap();
+    let ports = |count: usize| {
+        let pods = (0..count).map(|nth| serde_json::from_value(pod_with_port(nth, nth + 1)).unwrap());
+        let pods: Vec<Arc<Pod>> = pods.map(Arc::new).collect();
+        let next = wanted(&service, spec, &pods, None, None)?.unwrap();
+        Ok::<usize, OutOfSteps>(
+            next.subsets.iter().flatten().flat_map(|subset| &subset.ports).flatten().count(),
+        )
+    };
+    assert_eq!(ports(200), Ok(200_000));
+    assert_eq!(ports(201), Err(OutOfSteps));
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,6 +236,41 @@ async fn controller_follows_pods_and_services() {
     api.delete("services", "ns/s");
     api.settle().await;
     assert_eq!(names(), ["lock"], "5 the Service is deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_endpoints_without_a_service_are_not_deleted() {
+    let api = FakeApi::new();
+    let _running = api.start(&[run], Options::default());
+    let own = || json!({"kind": "Endpoints", "metadata": {"namespace": "ns", "name": "own"}});
+    api.seed(own());
+    api.settle().await;
+    api.delete("endpoints", "ns/own");
+    api.seed(own());
+    api.settle().await;
+    assert_eq!(api.list("endpoints").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_is_conditional_and_excludes_locks() {
+    let lock = json!({"metadata": {"annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}});
+    for (name, more, deletes) in [("1 Endpoints", json!({}), 1), ("2 a lock", lock, 0)] {
+        let api = FakeApi::new();
+        let mut object = json!({"kind": "Endpoints", "metadata": {"namespace": "ns", "name": "s"}});
+        crate::testing::merge_into(&mut object, &more);
+        let stored = api.seed(object);
+        // Its selector is empty, so the controller writes no Endpoints.
+        api.seed(service(json!({"spec": {"selector": null}})));
+        let _running = api.start(&[run], Options::default());
+        api.settle().await;
+        api.delete("services", "ns/s");
+        api.settle().await;
+        let writes = api.take_writes();
+        assert_eq!(writes.len(), deletes, "{name}");
+        let of = |field: &str| stored["metadata"][field].clone();
+        let exactly = json!({"uid": of("uid"), "resourceVersion": of("resourceVersion")});
+        assert!(writes.iter().all(|write| write.body["preconditions"] == exactly), "{name}: {writes:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

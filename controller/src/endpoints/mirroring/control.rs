@@ -13,7 +13,7 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
 
-use super::decide::{Decision, MANAGER, decide, is_mirrored};
+use super::decide::{Decision, MANAGER, MOST_ADDRESSES, decide, is_mirrored};
 use crate::context::{Context, ControllerError};
 use crate::endpoints::error::EndpointsError;
 use crate::endpoints::pods::selector;
@@ -106,7 +106,16 @@ impl Control {
         if self.tracker.is_stale(&key, &slices) {
             return Err(EndpointsError::StaleSlices);
         }
-        let decision = decide(&endpoints, &slices, self.most);
+        let Ok(decision) = decide(&endpoints, &slices, self.most) else {
+            let message = format!(
+                "The subsets are not mirrored: with each address in the subset of all its ports, they have more than \
+                 {MOST_ADDRESSES} addresses"
+            );
+            let reason = reason::TOO_MANY_ADDRESSES_TO_MIRROR;
+            self.recorder.event(endpoints.as_ref(), EventType::Warning, reason, message);
+            // A retry has the same result; a change of the Endpoints queues the key again.
+            return Ok(());
+        };
         self.report(&endpoints, &decision);
         let owner = SliceOwner {
             namespace: split_key(&key).0,

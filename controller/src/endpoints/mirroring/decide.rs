@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
+use orlop_apimachinery::steps::{OutOfSteps, Steps};
 use orlop_client::meta::annotation;
 use orlop_client::names::{
     ANN_LAST_APPLIED, ANN_LAST_CHANGE_TRIGGER_TIME, ANN_LEADER, LABEL_SERVICE_NAME, LABEL_SKIP_MIRROR,
@@ -20,6 +21,10 @@ use crate::endpoints::{ip, pods};
 
 /// The value of the label `endpointslice.kubernetes.io/managed-by`.
 pub const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
+
+/// The maximum number of addresses in the subsets after addresses with the same ports are in one subset. Subsets with
+/// different ports and addresses do not reach it: their Endpoints do not fit into a request.
+pub const MOST_ADDRESSES: u64 = 300_000;
 
 type Texts = BTreeMap<String, String>;
 
@@ -42,7 +47,6 @@ pub struct Decision {
 }
 
 /// The addresses of one type with the same ports. They form one slice.
-#[derive(Default)]
 struct Group {
     ports: Vec<EndpointPort>,
     endpoints: EndpointSet,
@@ -50,8 +54,15 @@ struct Group {
 
 /// Decides on the slices. `existing` are the mirrored slices of the Endpoints; `most` is the maximum number of addresses of
 /// a subset.
-pub fn decide(object: &Endpoints, existing: &[Arc<EndpointSlice>], most: usize) -> Decision {
-    let (mut decision, groups) = desired(object, most);
+///
+/// # Errors
+/// The subsets have more than [`MOST_ADDRESSES`] addresses.
+pub fn decide(
+    object: &Endpoints,
+    existing: &[Arc<EndpointSlice>],
+    most: usize,
+) -> Result<Decision, OutOfSteps> {
+    let (mut decision, groups) = desired(object, most)?;
     let mut known: BTreeMap<(String, PortSet), Vec<Arc<EndpointSlice>>> = BTreeMap::new();
     for slice in existing {
         let ports = PortSet::of(slice.ports.as_deref().unwrap_or_default());
@@ -78,34 +89,40 @@ pub fn decide(object: &Endpoints, existing: &[Arc<EndpointSlice>], most: usize) 
     // No address has these ports any longer.
     changes.delete.extend(known.into_values().flatten());
     changes.recycle(|_| true);
-    decision
+    Ok(decision)
 }
 
-fn desired(object: &Endpoints, most: usize) -> (Decision, BTreeMap<(&'static str, PortSet), Group>) {
-    let (mut decision, mut groups) = (Decision::default(), BTreeMap::<_, Group>::new());
-    for subset in repack(object.subsets.as_deref().unwrap_or_default()) {
-        let ports = slice_ports(subset.ports.as_deref().unwrap_or_default());
-        let port_set = PortSet::of(&ports);
-        let ready = subset.addresses.iter().flatten().map(|address| (address, true));
-        let not_ready = subset.not_ready_addresses.iter().flatten().map(|address| (address, false));
-        let all: Vec<_> = ready.chain(not_ready).collect();
-        let mut mirrored = 0;
-        for (address, is_ready) in &all {
+type Groups = BTreeMap<(&'static str, PortSet), Group>;
+
+fn desired(object: &Endpoints, most: usize) -> Result<(Decision, Groups), OutOfSteps> {
+    let (mut decision, mut groups) = (Decision::default(), Groups::new());
+    let (addresses, subsets) =
+        repack(object.subsets.as_deref().unwrap_or_default(), &Steps::new(MOST_ADDRESSES))?;
+    for subset in subsets {
+        let ready = subset.ready.iter().map(|position| (position, true));
+        let all = ready.chain(subset.not_ready.iter().map(|position| (position, false)));
+        let (mut mirrored, mut by_type) = (0, BTreeMap::<&'static str, EndpointSet>::new());
+        for (position, is_ready) in all {
             if mirrored >= most {
                 break;
             }
-            let Some((endpoint, address_type)) = endpoint(address, *is_ready) else {
+            let found = addresses.get(*position).and_then(|address| endpoint(address, is_ready));
+            let Some((endpoint, address_type)) = found else {
                 decision.invalid += 1;
                 continue;
             };
             mirrored += 1;
-            let group = groups.entry((address_type, port_set.clone())).or_default();
-            group.ports.clone_from(&ports);
-            group.endpoints.insert(EndpointId::of(&endpoint), endpoint);
+            by_type.entry(address_type).or_default().insert(EndpointId::of(&endpoint), endpoint);
         }
-        decision.skipped += all.len() - mirrored;
+        decision.skipped += subset.ready.len() + subset.not_ready.len() - mirrored;
+        let ports = slice_ports(&subset.ports);
+        for (address_type, endpoints) in by_type {
+            let new = || Group { ports: ports.clone(), endpoints: EndpointSet::new() };
+            let group = groups.entry((address_type, PortSet::of(&ports))).or_insert_with(new);
+            group.endpoints.extend(endpoints);
+        }
     }
-    (decision, groups)
+    Ok((decision, groups))
 }
 
 fn slice_ports(ports: &[k8s_openapi::api::core::v1::EndpointPort]) -> Vec<EndpointPort> {

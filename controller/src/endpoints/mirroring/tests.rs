@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use orlop_apimachinery::thread_time::assert_linear;
 use serde_json::{Value, json};
 
-use super::decide::{decide, is_mirrored};
+use super::decide::{self, Decision, is_mirrored};
 use super::run;
-use crate::endpoints::testing::{endpoints, service};
+use crate::endpoints::testing::{endpoints, ip, service};
 use crate::options::Options;
 use crate::testing::{FakeApi, merge_into};
 use crate::workload::testing::every_write_fails_once;
@@ -29,6 +30,10 @@ fn without_selector() -> Value {
 
 fn typed(more: Value) -> Endpoints {
     serde_json::from_value(object(more)).unwrap()
+}
+
+fn decide(object: &Endpoints, existing: &[Arc<EndpointSlice>], most: usize) -> Decision {
+    decide::decide(object, existing, most).unwrap()
 }
 
 #[test]
@@ -114,6 +119,44 @@ fn invalid_and_surplus_addresses_are_counted() {
     assert_eq!(endpoints(&slices), ["10.9.1.1 r", "10.9.1.2 r"], "1");
     let decision = decide(&typed(json!({"subsets": [{"addresses": [{"ip": "x"}, {"ip": "y"}]}]})), &[], 2);
     assert_eq!((decision.invalid, decision.skipped), (2, 2), "2");
+}
+
+/// A subset with the addresses and ports of these numbers.
+fn subset(addresses: std::ops::Range<usize>, ports: std::ops::Range<usize>) -> Value {
+    let ip = |n: usize| json!({"ip": ip(n)});
+    let port = |n: usize| json!({"name": format!("p{n}"), "port": n + 1, "protocol": "TCP"});
+    json!({"addresses": addresses.map(ip).collect::<Value>(), "ports": ports.map(port).collect::<Value>()})
+}
+
+#[test]
+fn work_does_not_grow_with_the_product_of_addresses_and_ports() {
+    let input = |n: usize| typed(json!({"subsets": [subset(0..n, 0..n)]}));
+    assert_linear("1 one subset", 1_000, input, |object| {
+        let changes = decide(object, &[], 1000).changes;
+        assert_eq!(changes.create.len(), 1);
+    });
+    let input = |n: usize| {
+        let subsets = (0..n).map(|nth| subset(nth..nth + 1, nth..nth + 1)).collect::<Value>();
+        let object = typed(json!({"subsets": subsets}));
+        let slices = decide(&object, &[], 1000).changes.create;
+        let slices: Vec<_> = slices.into_iter().map(Arc::new).collect();
+        (typed(json!({"subsets": [subset(0..n, 0..1)]})), slices)
+    };
+    assert_linear("2 surplus slices", 500, input, |(object, slices)| {
+        assert_eq!(decide(object, slices, 1000).changes.delete.len(), slices.len() - 1);
+    });
+}
+
+#[test]
+fn endpoints_with_too_many_addresses_in_shared_subsets_are_an_error() {
+    // Port n is in the first subset and in another one, so each port has its own addresses.
+    let object = |ports: usize| {
+        let others = (0..ports).map(|nth| subset(nth + 1000..nth + 1001, nth..nth + 1));
+        typed(json!({"subsets": [subset(0..999, 0..ports)].into_iter().chain(others).collect::<Value>()}))
+    };
+    let decision = decide(&object(300), &[], 10);
+    assert_eq!((decision.changes.create.len(), decision.skipped), (300, 300_000 - 300 * 10));
+    assert!(decide::decide(&object(301), &[], 10).is_err());
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_ENDPOINT_SLICES, controller, reason};
+use orlop_client::pods::selected;
 use orlop_client::queue::{RateLimit, WorkQueue};
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
@@ -22,7 +23,7 @@ use super::topology::{HintEvent, Topology};
 use crate::context::{Context, ControllerError};
 use crate::endpoints::error::EndpointsError;
 use crate::endpoints::pods::selecting_spec;
-use crate::endpoints::selected::{index_services, selected_pods, services_to_sync};
+use crate::endpoints::selected::{index_services, services_to_sync};
 use crate::endpoints::slice::{index_by_service, slices_of};
 use crate::endpoints::slice_tracker::SliceTracker;
 use crate::endpoints::trigger_time::TriggerTimes;
@@ -149,12 +150,12 @@ impl Control {
             return Ok(());
         };
         let Some((spec, selector)) = selecting_spec(&service) else { return Ok(()) };
-        let pods = selected_pods(&self.pods, split_key(&key).0, selector);
+        let pods: Vec<_> = selected(&self.pods, split_key(&key).0, selector).collect();
         let mut slices = slices_of(&self.slices, &key, MANAGER);
-        slices.retain(|slice| !is_terminating(slice.as_ref()));
         if self.tracker.is_stale(&key, &slices) {
             return Err(EndpointsError::StaleSlices);
         }
+        slices.retain(|slice| !is_terminating(slice.as_ref()));
         let trigger = self.times.next(&key, &service, &pods).map(|time| time.to_string());
         let node = |name: &str| self.nodes.get(name);
         let situation = Situation { service: &service, spec, pods: &pods, node: &node, most: self.most };
@@ -164,7 +165,11 @@ impl Control {
             let reason = reason::FAILED_TO_UPDATE_ENDPOINT_SLICES;
             self.recorder.event(service.as_ref(), EventType::Warning, reason, message);
         }
-        written
+        match written {
+            // A change of the Service or its pods queues the key again.
+            Err(EndpointsError::TooManyPorts { .. }) => Ok(()),
+            other => other,
+        }
     }
 
     /// Writes the slices of each address type. If a write fails, the other types are written anyway.
@@ -188,7 +193,7 @@ impl Control {
         for address_type in types {
             let of_type = slices.iter().filter(|slice| slice.address_type == address_type);
             let existing: Vec<_> = of_type.cloned().collect();
-            let mut decision = decide(situation, &existing, address_type, &mut self.topology.lock());
+            let mut decision = decide(situation, &existing, address_type, &self.topology)?;
             stamp(&mut decision.changes, trigger);
             errors.append(&mut decision.missing);
             errors.extend(self.writer.write(&owner, decision.changes).await.err());

@@ -1,12 +1,13 @@
 //! Compares the endpoints of a Service with its EndpointSlices. Pure functions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Service, ServiceSpec};
-use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use orlop_client::informer::key_of;
 use orlop_client::pods::node_name;
+use parking_lot::Mutex;
 
 use super::endpoint::{endpoint, is_owned, new_slice, ports};
 use super::hints::HintedSlices;
@@ -16,7 +17,13 @@ use super::traffic::{Distribution, set_hints};
 use crate::endpoints::error::EndpointsError;
 use crate::endpoints::pods::is_endpoint;
 use crate::endpoints::slice::{EndpointId, EndpointSet, PortSet, endpoints};
+use crate::endpoints::target_ports::{Numbers, TargetPorts};
 use crate::endpoints::write::SliceChanges;
+
+/// The maximum number of ports in all slices of one address type. Each slice repeats the ports of its endpoints.
+pub const MOST_PORTS: usize = 500_000;
+/// The number of reported pods without a known node. The text of as many errors is longer than the message of an event.
+pub const MOST_MISSING: usize = 32;
 
 /// The cached objects of a decision.
 pub struct Situation<'a> {
@@ -39,23 +46,20 @@ pub struct Decision {
     pub changes: SliceChanges,
     /// What happened to the hints.
     pub event: Option<HintEvent>,
-    /// Pods without a known node. The sync fails after the writes, so that it is repeated.
+    /// The first [`MOST_MISSING`] pods without a known node. The sync fails after the writes, so that it is repeated.
     pub missing: Vec<EndpointsError>,
 }
 
-/// Endpoints with the same ports.
-struct Group {
-    ports: Vec<EndpointPort>,
-    endpoints: EndpointSet,
-}
-
 /// Decides on the slices of one address type. `existing` are the Service's slices of this type.
+///
+/// # Errors
+/// The slices would have more than [`MOST_PORTS`] ports.
 pub fn decide(
     situation: &Situation<'_>,
     existing: &[Arc<EndpointSlice>],
     address_type: &str,
-    topology: &mut Topology,
-) -> Decision {
+    topology: &Mutex<Topology>,
+) -> Result<Decision, EndpointsError> {
     let Situation { service, spec, most, .. } = *situation;
     let (mut decision, mut by_ports) = (Decision::default(), BTreeMap::<PortSet, Vec<_>>::new());
     let changes = &mut decision.changes;
@@ -68,45 +72,73 @@ pub fn decide(
             false => changes.delete.push(Arc::clone(slice)),
         }
     }
-    let (groups, missing) = desired(situation, address_type);
+    let targets = TargetPorts::of(spec);
+    let (groups, missing) = desired(situation, &targets, address_type);
+    check_ports(service, &targets, &groups, most)?;
     decision.missing = missing;
-    for (port_set, group) in groups {
-        let known = by_ports.remove(&port_set).unwrap_or_default();
-        let new = || new_slice(service, spec, &group.ports, address_type);
-        changes.extend(pack(service, spec, &known, group.endpoints, new, most));
+    for (numbers, endpoints) in groups {
+        let ports = ports(&targets, &numbers);
+        let known = by_ports.remove(&PortSet::of(&ports)).unwrap_or_default();
+        let new = || new_slice(service, spec, &ports, address_type);
+        changes.extend(pack(service, spec, &known, endpoints, new, most));
     }
     // No endpoint has these ports any longer.
     changes.delete.extend(by_ports.into_values().flatten());
     keep_placeholder(situation, existing, address_type, changes);
     decision.event = set_all_hints(service, spec, existing, address_type, topology, changes);
     changes.recycle(|slice| is_owned(slice, service));
-    decision
+    Ok(decision)
 }
 
-/// The endpoints of the pods by their ports, and the pods without a known node.
-fn desired(situation: &Situation<'_>, address_type: &str) -> (BTreeMap<PortSet, Group>, Vec<EndpointsError>) {
+/// Endpoints by the numbers of the named target ports. Pods with different numbers have different ports.
+type Groups<'s> = BTreeMap<Numbers<'s>, EndpointSet>;
+
+/// The endpoints of the pods, and the first pods without a known node.
+fn desired<'s>(
+    situation: &Situation<'s>,
+    targets: &TargetPorts<'s>,
+    address_type: &str,
+) -> (Groups<'s>, Vec<EndpointsError>) {
     let Situation { service, spec, .. } = *situation;
-    let (mut groups, mut missing) = (BTreeMap::new(), Vec::new());
+    let (mut groups, mut missing) = (Groups::new(), Vec::new());
     for pod in situation.pods.iter().filter(|pod| is_endpoint(pod, true)) {
-        let ports = ports(spec, pod);
-        let new = || Group { ports: ports.clone(), endpoints: EndpointSet::new() };
-        let group = groups.entry(PortSet::of(&ports)).or_insert_with(new);
+        let group = groups.entry(targets.numbers(pod)).or_default();
         let name = node_name(pod).unwrap_or_default();
         let node = (situation.node)(name);
         if node.is_none() && spec.publish_not_ready_addresses != Some(true) {
-            missing.push(EndpointsError::NodeNotFound {
-                pod: pod.metadata.name.clone().unwrap_or_default(),
-                service: format!("Service {}", key_of(service)),
-                node: name.to_owned(),
-            });
+            if missing.len() < MOST_MISSING {
+                missing.push(EndpointsError::NodeNotFound {
+                    pod: pod.metadata.name.clone().unwrap_or_default(),
+                    service: format!("Service {}", key_of(service)),
+                    node: name.to_owned(),
+                });
+            }
             continue;
         }
         let endpoint = endpoint(service, spec, pod, node.as_deref(), address_type);
         if !endpoint.addresses.is_empty() {
-            group.endpoints.insert(EndpointId::of(&endpoint), endpoint);
+            group.insert(EndpointId::of(&endpoint), endpoint);
         }
     }
     (groups, missing)
+}
+
+/// Checks the number of ports before the slices are computed.
+fn check_ports(
+    service: &Service,
+    targets: &TargetPorts<'_>,
+    groups: &Groups<'_>,
+    most: usize,
+) -> Result<(), EndpointsError> {
+    let of_group = |(numbers, endpoints): (&Numbers<'_>, &EndpointSet)| {
+        targets.count(numbers).saturating_mul(endpoints.len().div_ceil(most.max(1)).max(1))
+    };
+    let ports = groups.iter().map(of_group).fold(0, usize::saturating_add);
+    if ports <= MOST_PORTS {
+        return Ok(());
+    }
+    let service = format!("Service {}", key_of(service));
+    Err(EndpointsError::TooManyPorts { service, ports, most: MOST_PORTS })
 }
 
 /// A Service without endpoints has one slice without endpoints and ports, so that clients see that it was processed.
@@ -135,21 +167,24 @@ fn is_same_placeholder(slice: &EndpointSlice, placeholder: &EndpointSlice) -> bo
         && labels(slice) == labels(placeholder)
 }
 
+/// The existing slices that are neither updated nor deleted.
+fn unchanged(existing: &[Arc<EndpointSlice>], changes: &SliceChanges) -> Vec<Arc<EndpointSlice>> {
+    let updated = changes.update.iter().map(|slice| &slice.metadata.name);
+    let deleted = changes.delete.iter().map(|slice| &slice.metadata.name);
+    let changed: HashSet<&Option<String>> = updated.chain(deleted).collect();
+    existing.iter().filter(|slice| !changed.contains(&slice.metadata.name)).cloned().collect()
+}
+
 /// Sets the hints that the annotation or `spec.trafficDistribution` requests, and removes others.
 fn set_all_hints(
     service: &Service,
     spec: &ServiceSpec,
     existing: &[Arc<EndpointSlice>],
     address_type: &str,
-    topology: &mut Topology,
+    topology: &Mutex<Topology>,
     changes: &mut SliceChanges,
 ) -> Option<HintEvent> {
-    let is_changed = |slice: &Arc<EndpointSlice>| {
-        let name = &slice.metadata.name;
-        changes.update.iter().any(|changed| changed.metadata.name == *name)
-            || changes.delete.iter().any(|changed| changed.metadata.name == *name)
-    };
-    let unchanged = existing.iter().filter(|slice| !is_changed(slice)).cloned().collect();
+    let unchanged = unchanged(existing, changes);
     let mut slices = HintedSlices {
         create: std::mem::take(&mut changes.create),
         update: std::mem::take(&mut changes.update),
@@ -157,13 +192,13 @@ fn set_all_hints(
     };
     let key = key_of(service);
     let event = if is_requested(service) {
-        topology.set_hints(&key, address_type, &mut slices)
+        topology.lock().set_hints(&key, address_type, &mut slices)
     } else {
         match Distribution::parse(spec.traffic_distribution.as_deref()) {
             Some(distribution) => set_hints(distribution, &mut slices),
             None => slices.remove_hints(),
         }
-        topology.disable(&key, address_type)
+        topology.lock().disable(&key, address_type)
     };
     (changes.create, changes.update) = (slices.create, slices.update);
     event

@@ -9,8 +9,9 @@ use orlop_client::names::{LABEL_HEADLESS, LABEL_SERVICE_NAME, LABEL_SLICE_MANAGE
 use orlop_client::pods::node_name;
 
 use crate::endpoints::ip;
-use crate::endpoints::pods::{addresses, hostname, is_headless, protocol, target, target_port};
+use crate::endpoints::pods::{addresses, hostname, is_headless, protocol, target};
 use crate::endpoints::slice::{IPV4, IPV6, new_metadata, sort_ports};
+use crate::endpoints::target_ports::{Numbers, TargetPorts};
 use crate::workload::ready::is_ready;
 
 /// The value of the label `endpointslice.kubernetes.io/managed-by`.
@@ -64,18 +65,15 @@ pub fn endpoint(
     }
 }
 
-/// The ports of a pod to which the ports of the Service lead. A pod may lack a port that others have.
-pub fn ports(spec: &ServiceSpec, pod: &Pod) -> Vec<EndpointPort> {
-    let all = spec.ports.as_deref().unwrap_or_default();
-    let mut ports: Vec<EndpointPort> = all
-        .iter()
-        .filter_map(|port| {
-            Some(EndpointPort {
-                name: Some(port.name.clone().unwrap_or_default()),
-                port: Some(target_port(pod, port)?),
-                protocol: Some(protocol(port.protocol.as_deref()).to_owned()),
-                app_protocol: port.app_protocol.clone(),
-            })
+/// The ports of the slices of pods with these numbers, in upstream's order.
+pub fn ports(targets: &TargetPorts<'_>, numbers: &Numbers<'_>) -> Vec<EndpointPort> {
+    let resolved = targets.resolved(numbers);
+    let mut ports: Vec<EndpointPort> = resolved
+        .map(|(port, number)| EndpointPort {
+            name: Some(port.name.clone().unwrap_or_default()),
+            port: Some(number),
+            protocol: Some(protocol(port.protocol.as_deref()).to_owned()),
+            app_protocol: port.app_protocol.clone(),
         })
         .collect();
     sort_ports(&mut ports);

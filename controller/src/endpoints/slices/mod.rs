@@ -15,4 +15,6 @@ pub mod traffic;
 pub use control::run;
 
 #[cfg(test)]
+mod cost_tests;
+#[cfg(test)]
 mod tests;

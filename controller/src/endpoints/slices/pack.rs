@@ -14,7 +14,8 @@ use super::endpoint::{has_old_labels, labels};
 use crate::endpoints::slice::{EndpointId, EndpointSet, endpoints, same_attributes};
 use crate::endpoints::write::SliceChanges;
 
-/// Computes the changes of the slices with one set of ports. `new` creates an empty slice.
+/// Computes the changes of the slices with one set of ports. `new` creates an empty slice. A slice has at least one
+/// endpoint, also if `most` is 0.
 pub fn pack(
     service: &Service,
     spec: &ServiceSpec,
@@ -23,6 +24,7 @@ pub fn pack(
     new: impl Fn() -> EndpointSlice,
     most: usize,
 ) -> SliceChanges {
+    let most = most.max(1);
     let (mut changes, mut unchanged) = (SliceChanges::default(), Vec::new());
     for slice in existing {
         let (mut kept, mut is_changed) = (Vec::new(), false);
@@ -153,6 +155,13 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn limit_of_zero_is_one() {
+        let spec = ServiceSpec::default();
+        let changes = pack(&service(), &spec, &[], set("1..2"), EndpointSlice::default, 0);
+        assert_eq!(changes.create.iter().map(shown).collect::<Vec<_>>(), ["new=1", "new=2"]);
     }
 
     #[test]

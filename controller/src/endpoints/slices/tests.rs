@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::decide::{Decision, Situation, decide};
+use super::decide::{Decision, MOST_MISSING, Situation, decide};
 use super::run;
 use super::topology::{HintEvent, Topology};
+use crate::endpoints::error::EndpointsError;
 use crate::endpoints::pods::selecting_spec;
 use crate::endpoints::testing::{endpoints, node, pod, service};
 use crate::options::Options;
@@ -27,7 +29,7 @@ struct World {
     pods: Vec<Arc<Pod>>,
     nodes: Vec<Arc<Node>>,
     slices: Vec<Arc<EndpointSlice>>,
-    topology: Topology,
+    topology: Mutex<Topology>,
 }
 
 impl World {
@@ -35,6 +37,7 @@ impl World {
         let nodes: Vec<Arc<Node>> = nodes.iter().cloned().map(typed).map(Arc::new).collect();
         let mut topology = Topology::default();
         topology.set_nodes(nodes.iter().map(Arc::as_ref));
+        let topology = Mutex::new(topology);
         let pods = pods.iter().cloned().map(typed).map(Arc::new).collect();
         Self { service: typed(service), pods, nodes, slices: Vec::new(), topology }
     }
@@ -44,7 +47,7 @@ impl World {
         let node =
             |name: &str| self.nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name)).cloned();
         let situation = Situation { service: &self.service, spec, pods: &self.pods, node: &node, most: 3 };
-        decide(&situation, &self.slices, address_type, &mut self.topology)
+        decide(&situation, &self.slices, address_type, &self.topology).unwrap()
     }
 
     /// Decides, applies the changes to the slices, and returns the decision. A second decision then changes nothing.
@@ -271,9 +274,9 @@ fn topology_mode_assigns_endpoints_to_zones() {
         ["10.9.0.1 b", "10.9.0.2 a", "10.9.0.3 a", "10.9.0.4 b"],
         "1 three in zone a, one in b"
     );
-    assert!(world.topology.overloaded().is_empty(), "2");
-    world.topology.set_nodes([]);
-    assert_eq!(world.topology.overloaded(), ["ns/s"], "3 the nodes are gone");
+    assert!(world.topology.lock().overloaded().is_empty(), "2");
+    world.topology.lock().set_nodes([]);
+    assert_eq!(world.topology.lock().overloaded(), ["ns/s"], "3 the nodes are gone");
     let text = "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes";
     assert_eq!(world.settle().event, disabled(text), "3");
     assert_eq!(world.hints(), ["10.9.0.1", "10.9.0.2", "10.9.0.3", "10.9.0.4"], "3");
@@ -294,6 +297,36 @@ fn topology_mode_assigns_endpoints_to_zones() {
     let mut world = World::new(auto(mode), &with_unknown, &without_zone);
     let text = "One or more endpoints do not have a zone specified";
     assert_eq!(world.settle().event, disabled(text), "7");
+}
+
+#[test]
+fn first_pods_without_a_node_fill_the_message_of_an_event() {
+    let pods: Vec<Value> = (0..2 * MOST_MISSING)
+        .map(|nth| pod(&format!("p{nth}"), &format!("10.9.0.{nth}"), true, on("")))
+        .collect();
+    let missing = World::new(service(json!({})), &pods, &nodes()).decide("IPv4").missing;
+    assert_eq!(missing.len(), MOST_MISSING);
+    let text = EndpointsError::all(missing).unwrap_err().to_string();
+    assert!(text.len() > 1024, "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn relabelled_slice_does_not_block_its_service() {
+    let api = FakeApi::new();
+    api.seed(nodes().remove(0));
+    api.seed(service(json!({})));
+    api.seed(pod("a", "10.9.0.1", true, json!({})));
+    let _running = api.start(&[run], Options::default());
+    api.settle().await;
+    let key = format!("ns/{}", api.list("endpointslices")[0]["metadata"]["name"].as_str().unwrap());
+    let manager = json!({"metadata": {"labels": {"endpointslice.kubernetes.io/managed-by": "me"}}});
+    api.patch("endpointslices", &key, "", manager);
+    api.settle().await;
+    api.seed(pod("b", "10.9.0.2", true, json!({})));
+    api.settle().await;
+    let mut slices = api.list("endpointslices");
+    slices.retain(|slice| slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] != "me");
+    assert_eq!(endpoints(&slices), ["10.9.0.1 rs", "10.9.0.2 rs"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -176,11 +176,13 @@ fn hinted_zones(
 
 /// Assigns endpoints of zones with too many to zones with too few.
 fn redistribute(slices: &mut HintedSlices, allocations: &BTreeMap<String, Allocation>, zones: &mut Zones) {
-    let (mut giving, mut receiving) = surplus(allocations, zones);
+    let (mut surplus_zones, mut deficit_zones) = surplus_and_deficit(allocations, zones);
     for slice in slices.written() {
         for endpoint in slice.endpoints.iter_mut().flatten().filter(|endpoint| is_ready(endpoint)) {
-            let Some(left) = endpoint.zone.as_ref().and_then(|zone| giving.get_mut(zone)) else { continue };
-            let Some((zone, open)) = receiving.iter_mut().find(|(_, open)| **open > 0) else { return };
+            let Some(left) = endpoint.zone.as_ref().and_then(|zone| surplus_zones.get_mut(zone)) else {
+                continue;
+            };
+            let Some((zone, open)) = deficit_zones.iter_mut().find(|(_, open)| **open > 0) else { return };
             if *left == 0 {
                 continue;
             }
@@ -195,8 +197,8 @@ fn redistribute(slices: &mut HintedSlices, allocations: &BTreeMap<String, Alloca
     }
 }
 
-/// The number of endpoints that each zone gives, and that each zone receives.
-fn surplus(allocations: &BTreeMap<String, Allocation>, zones: &Zones) -> (Zones, Zones) {
+/// The number of surplus endpoints of each zone, and of endpoints that each zone lacks.
+fn surplus_and_deficit(allocations: &BTreeMap<String, Allocation>, zones: &Zones) -> (Zones, Zones) {
     let (mut extra, mut missing) = (BTreeMap::new(), BTreeMap::new());
     for (zone, allocation) in allocations {
         let assigned = zones.get(zone).copied().unwrap_or_default() as f64;
@@ -206,24 +208,26 @@ fn surplus(allocations: &BTreeMap<String, Allocation>, zones: &Zones) -> (Zones,
             missing.insert(zone.clone(), allocation.desired - assigned);
         }
     }
-    let (mut giving, mut receiving) = (Zones::new(), Zones::new());
-    while let (Some((from, gives)), Some((to, needs))) = (most(&extra), most(&missing)) {
+    let (mut surplus_zones, mut deficit_zones) = (Zones::new(), Zones::new());
+    while let (Some((from, extra_count)), Some((to, missing_count))) = (largest(&extra), largest(&missing)) {
         // Half an endpoint is not worth the longer way, and one of both must be a whole endpoint.
-        if gives < 0.5 || needs < 0.5 || (gives < 1.0 && needs < 1.0) {
+        if extra_count < 0.5 || missing_count < 0.5 || (extra_count < 1.0 && missing_count < 1.0) {
             break;
         }
-        for (zone, rest, counts) in [(from, &mut extra, &mut giving), (to, &mut missing, &mut receiving)] {
+        for (zone, rest, counts) in
+            [(from, &mut extra, &mut surplus_zones), (to, &mut missing, &mut deficit_zones)]
+        {
             if let Some(rest) = rest.get_mut(&zone) {
                 *rest -= 1.0;
             }
             *counts.entry(zone).or_default() += 1;
         }
     }
-    (giving, receiving)
+    (surplus_zones, deficit_zones)
 }
 
 /// The zone with the largest number above zero.
-fn most(zones: &BTreeMap<String, f64>) -> Option<(String, f64)> {
+fn largest(zones: &BTreeMap<String, f64>) -> Option<(String, f64)> {
     let mut found: Option<(&String, f64)> = None;
     for (zone, number) in zones {
         if *number > found.map_or(0.0, |(_, most)| most) {
