@@ -56,7 +56,7 @@ impl<O: Namespaced> PodControl<'_, O> {
     }
 
     async fn create(&self, pod: &Pod) -> Result<(), WorkloadError> {
-        let cause = match api_of(self.client, self.owner).create(&PostParams::default(), pod).await {
+        let cause = match api_of::<Pod>(self.client, self.owner).create(&PostParams::default(), pod).await {
             Ok(made) => {
                 let message = format!("Created pod: {}", made.name_any());
                 self.recorder.event(self.owner, EventType::Normal, reason::SUCCESSFUL_CREATE, message);

@@ -134,7 +134,7 @@ async fn deletion_of_a_pod_of_a_finished_job_does_not_read_the_others() {
         json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "uid-j", "controller": true}]);
     let count = 40;
     for nth in 0..count {
-        let finalizers = if nth == 0 { json!(["batch.kubernetes.io/job-tracking"]) } else { json!([]) };
+        let finalizers = if nth == 0 { json!(["batch.kubernetes.io/job-tracking"]) } else { Value::Null };
         let meta = json!({"namespace": "ns", "name": format!("p{nth}"), "ownerReferences": owner, "finalizers": finalizers});
         api.seed(json!({"kind": "Pod", "metadata": meta, "spec": {"containers": []}, "status": {"phase": "Succeeded"}}));
     }
