@@ -1,5 +1,7 @@
 //! Reads and changes object metadata for all controllers. Pure functions.
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
 use serde_json::{Value, json};
 
@@ -61,6 +63,11 @@ fn finalizers_patch<K: Resource>(object: &K, finalizers: &[String]) -> Value {
 /// The value of an annotation.
 pub fn annotation<'a, K: Resource>(object: &'a K, key: &str) -> Option<&'a str> {
     object.meta().annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// API times have whole seconds.
+pub fn whole_seconds(at: Timestamp) -> Time {
+    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
 #[cfg(test)]

@@ -21,6 +21,35 @@ impl Schedule {
             }
         }
     }
+
+    /// The last time that is after `after` and not after `until`.
+    pub fn last(&self, after: Timestamp, until: Timestamp) -> Option<Timestamp> {
+        let first = self.next(after).filter(|at| *at <= until)?;
+        match &self.times {
+            Times::Every(interval) => {
+                let interval = i64::try_from(interval.as_secs()).unwrap_or(i64::MAX).max(1);
+                let passed = until.as_second() - first.as_second();
+                first.checked_add(SignedDuration::from_secs(passed - passed % interval)).ok()
+            }
+            Times::Fields(_) => Some(last_from(first, until, |after| self.next(after))),
+        }
+    }
+}
+
+/// The last time that is not after `until`; `first` is an earlier one. Halves the interval that contains it, because there may be one
+/// time in each minute of many years.
+fn last_from(first: Timestamp, until: Timestamp, next: impl Fn(Timestamp) -> Option<Timestamp>) -> Timestamp {
+    // `last` is a time of the schedule, and none is after `end` and not after `until`.
+    let (mut last, mut end) = (first, until.as_second());
+    while last.as_second() < end {
+        let middle = last.as_second() + (end - last.as_second()) / 2;
+        let after_middle = Timestamp::from_second(middle).ok().and_then(&next);
+        match after_middle.filter(|at| *at <= until) {
+            Some(at) => last = at,
+            None => end = middle,
+        }
+    }
+    last
 }
 
 impl Field {
@@ -112,5 +141,47 @@ mod tests {
                 assert_eq!(parsed.next(at), None, "{schedule}");
             }
         }
+    }
+
+    #[test]
+    fn last_time_is_that_which_stepping_finds() {
+        let until: Timestamp = "2026-01-11T12:00:30.5Z".parse().unwrap();
+        for schedule in [
+            "TZ=UTC * * * * *",
+            "TZ=UTC */7 3-5 * * 1-5",
+            "TZ=UTC 0 12 11 1 *",
+            "TZ=UTC 1 12 11 1 *",
+            "TZ=UTC @every 90m",
+            "TZ=UTC @every 17s",
+            "TZ=UTC 0 0 31 2 *",
+            "TZ=America/New_York 30 2 * * *",
+        ] {
+            let parsed = Schedule::parse(schedule).unwrap();
+            for after in [
+                "2025-10-20T00:00:00.2Z",
+                "2026-01-11T11:59:50Z",
+                "2026-01-11T12:00:30.5Z",
+                "2026-02-01T00:00:00Z",
+            ] {
+                let after: Timestamp = after.parse().unwrap();
+                let steps = std::iter::successors(parsed.next(after), |at| parsed.next(*at));
+                let wanted = steps.take_while(|at| *at <= until).last();
+                assert_eq!(parsed.last(after, until), wanted, "{schedule} after {after}");
+            }
+        }
+    }
+
+    #[test]
+    fn last_of_many_times_is_found_in_few_steps() {
+        let parsed = Schedule::parse("TZ=UTC * * * 1-6 *").unwrap();
+        let time = |text: &str| -> Timestamp { text.parse().unwrap() };
+        let steps = std::cell::Cell::new(0);
+        let next = |after| {
+            steps.set(steps.get() + 1);
+            parsed.next(after)
+        };
+        let last = last_from(time("1970-01-01T00:01:00Z"), time("2026-12-01T00:00:00Z"), next);
+        assert_eq!(last, time("2026-06-30T23:59:00Z"));
+        assert!(steps.get() <= 64, "{}", steps.get());
     }
 }

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{cut, event_name, seconds};
+use super::{cut, event_name};
+use crate::meta::whole_seconds;
 
 /// Prefix of the message of a combined event.
 pub const COMBINED: &str = "(combined from similar events): ";
@@ -123,8 +124,8 @@ impl Correlator {
         }
         event.metadata.name = Some(event_name(&event.involved_object, now));
         event.message = Some(cut(format!("{COMBINED}{message}")));
-        event.first_timestamp = Some(seconds(now));
-        event.last_timestamp = Some(seconds(now));
+        event.first_timestamp = Some(whole_seconds(now));
+        event.last_timestamp = Some(whole_seconds(now));
         event.count = Some(1);
         (event, group)
     }

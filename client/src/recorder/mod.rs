@@ -15,7 +15,6 @@ use crate::api::Api;
 use futures::FutureExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Client, Resource};
 use serde_json::json;
@@ -24,6 +23,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{is_already_exists, is_not_found, status_of};
+use crate::meta::whole_seconds;
 use correlate::{Correlator, Outcome};
 use orlop_apimachinery::clock::Clock;
 
@@ -180,8 +180,8 @@ fn new_event(
         reporting_component: Some(component.to_owned()),
         ..Event::default()
     };
-    event.first_timestamp = Some(seconds(now));
-    event.last_timestamp = Some(seconds(now));
+    event.first_timestamp = Some(whole_seconds(now));
+    event.last_timestamp = Some(whole_seconds(now));
     event.count = Some(1);
     event
 }
@@ -193,11 +193,6 @@ fn cut(mut message: String) -> String {
         message.push_str(CUT);
     }
     message
-}
-
-/// API times have whole seconds.
-fn seconds(at: Timestamp) -> Time {
-    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
 /// `<object>.<hexadecimal nanoseconds>`.

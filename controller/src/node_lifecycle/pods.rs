@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use super::health::{Readiness, ready};
 use super::lifecycle::{Lifecycle, NodeError};
-use super::wanted::{STOPPED, whole_seconds};
+use super::wanted::STOPPED;
 use crate::workload::ready::is_ready;
 use orlop_client::client::is_not_found;
 use orlop_client::informer::{key_of, split_key};
+use orlop_client::meta::whole_seconds;
 use orlop_client::pods::INDEX_NODE;
 use orlop_client::recorder::EventType;
 

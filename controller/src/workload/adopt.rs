@@ -17,7 +17,7 @@ use super::error::WorkloadError;
 use super::owned::{Namespaced, controller_of, controller_reference, fits};
 use orlop_client::client::{is_not_found, status_of};
 use orlop_client::informer::{key_of, split_key};
-use orlop_client::meta::{is_terminating, with_finalizer, without_finalizer};
+use orlop_client::meta::is_terminating;
 
 /// The relation of an object to a workload.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -88,7 +88,7 @@ async fn claim_all<O: Namespaced, K: Namespaced>(
             Tie::Release => {
                 let references = object.meta().owner_references.iter().flatten();
                 let left = references.filter(|reference| reference.uid != uid).cloned().collect();
-                let finalizers = finalizer.map(|name| without_finalizer(object.as_ref(), name));
+                let finalizers = finalizer.map(|name| finalizers_without(object.meta(), name));
                 set_owners(client, object.as_ref(), left, finalizers, "release").await?;
             }
             Tie::Adopt => {
@@ -98,7 +98,7 @@ async fn claim_all<O: Namespaced, K: Namespaced>(
                 }
                 let mut references = object.meta().owner_references.clone().unwrap_or_default();
                 references.push(controller_reference(owner));
-                let finalizers = finalizer.map(|name| with_finalizer(object.as_ref(), name));
+                let finalizers = finalizer.map(|name| finalizers_with(object.meta(), name));
                 let adopted = set_owners(client, object.as_ref(), references, finalizers, "adopt").await?;
                 mine.extend(adopted.map(Arc::new));
             }
@@ -119,13 +119,25 @@ async fn check_live<O: Namespaced>(client: &Client, owner: &O) -> Result<(), Wor
     }
 }
 
-/// Writes owner references, and the finalizers of `with` if there are any, conditional on the cached version. Returns `None` if the object is gone, or would
-/// be invalid with them.
+fn finalizers_without(object: &ObjectMeta, finalizer: &str) -> Vec<String> {
+    object.finalizers.iter().flatten().filter(|known| *known != finalizer).cloned().collect()
+}
+
+fn finalizers_with(object: &ObjectMeta, finalizer: &str) -> Vec<String> {
+    let mut finalizers = object.finalizers.clone().unwrap_or_default();
+    if !finalizers.iter().any(|known| known == finalizer) {
+        finalizers.push(finalizer.to_owned());
+    }
+    finalizers
+}
+
+/// Writes the owner references, and the finalizers unless they are `None`, conditional on the cached version. Returns `None` if the
+/// object is gone, or would be invalid with them.
 async fn set_owners<K: Namespaced>(
     client: &Client,
     object: &K,
     references: Vec<OwnerReference>,
-    with: Option<K>,
+    finalizers: Option<Vec<String>>,
     what: &'static str,
 ) -> Result<Option<K>, WorkloadError> {
     let key = key_of(object);
@@ -134,8 +146,8 @@ async fn set_owners<K: Namespaced>(
     let meta = object.meta();
     let mut patch = json!({"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version,
         "ownerReferences": references}});
-    if let Some(with) = with {
-        patch["metadata"]["finalizers"] = json!(with.meta().finalizers);
+    if let Some(finalizers) = finalizers {
+        patch["metadata"]["finalizers"] = json!(finalizers);
     }
     match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(written) => Ok(Some(written)),

@@ -1,7 +1,9 @@
-//! Sends many requests of one kind in growing groups: one, then two, then four concurrently. If the first ones
-//! fail (a quota, a broken template), the rest are not sent. Upstream: slowStartBatch.
+//! Sends many requests of one kind. The number of concurrent ones is limited, because each of them holds objects in memory and, at
+//! the server, one of the permits of the controller's user.
 
+use futures::StreamExt as _;
 use futures::future::join_all;
+use futures::stream;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use orlop_client::api::Json as _;
 
@@ -25,7 +27,17 @@ pub struct Outcome<E> {
     pub failure: Option<E>,
 }
 
-/// Runs `count` requests in growing groups of at most `at_once`. `request` receives the index of the request, from 0.
+/// Runs `count` requests, of which at most [`AT_ONCE`] are concurrent, and returns their results in order. A failure does not stop
+/// the others. `request` receives the index of the request, from 0.
+pub async fn limited<T, Fut>(count: usize, request: impl Fn(usize) -> Fut) -> Vec<T>
+where
+    Fut: Future<Output = T>,
+{
+    stream::iter(0..count).map(request).buffered(AT_ONCE).collect().await
+}
+
+/// Runs `count` requests in growing groups of at most `at_once`: one, then two, then four concurrently. If the first ones fail (a
+/// quota, a broken template), the rest are not sent. `request` receives the index of the request, from 0. Upstream: slowStartBatch.
 pub async fn slow_start<E, Fut>(count: usize, at_once: usize, request: impl Fn(usize) -> Fut) -> Outcome<E>
 where
     Fut: Future<Output = Result<(), E>>,
@@ -62,6 +74,25 @@ mod tests {
         })
         .await;
         assert_eq!((outcome.done, most.get()), (500, 8));
+    }
+
+    #[tokio::test]
+    async fn limited_requests_are_all_sent_in_order() {
+        let (running, most) = (Cell::new(0_usize), Cell::new(0_usize));
+        let results = limited(500, |nth| {
+            let (running, most) = (&running, &most);
+            async move {
+                running.set(running.get() + 1);
+                most.set(most.get().max(running.get()));
+                tokio::task::yield_now().await;
+                running.set(running.get() - 1);
+                if nth % 2 == 0 { Ok(nth) } else { Err(nth) }
+            }
+        })
+        .await;
+        assert_eq!((results.len(), most.get()), (500, AT_ONCE));
+        assert_eq!(results[..3], [Ok(0), Err(1), Ok(2)]);
+        assert!(limited(0, |nth| async move { nth }).await.is_empty());
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod expectations;
 pub mod hash;
 pub mod job;
 pub mod owned;
+pub mod pod_control;
 pub mod ready;
 pub mod replica;
 pub mod replicas;
@@ -27,3 +28,4 @@ pub mod template;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod ttl_after_finished;
+pub mod writes;

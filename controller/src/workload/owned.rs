@@ -20,6 +20,7 @@ use orlop_apimachinery::labels::Selector;
 use super::replica::replica;
 use orlop_client::api::Object;
 use orlop_client::informer::{Change, Informer};
+use orlop_client::queue::WorkQueue;
 
 /// Name of the index by controller.
 pub const INDEX_CONTROLLER: &str = "controller";
@@ -195,6 +196,23 @@ pub fn former_owners<K, O: Namespaced>(change: &Change<K>, owners: &Informer<O>)
     uids.flat_map(|uid| owners.by_index(INDEX_UID, uid))
         .map(|owner| orlop_client::informer::key_of(&*owner))
         .collect()
+}
+
+/// Queues the owners that control the object, controlled it, or may adopt it.
+pub fn member_changed<K: Namespaced, O: Adopter>(
+    change: &Change<K>,
+    owners: &Informer<O>,
+    queue: &WorkQueue<String>,
+) {
+    if owners.is_empty() {
+        return;
+    }
+    former_owners(change, owners).into_iter().for_each(|key| queue.add(key));
+    let Some(member) = change.new.as_deref() else { return };
+    match owner_key(owners, member.meta()) {
+        Some(key) => queue.add(key.to_string()),
+        None => wooers(member, owners).into_iter().for_each(|key| queue.add(key)),
+    }
 }
 
 /// The keys of owners that may adopt an orphan. Only owners that require one of its labels, or none, are read.

@@ -30,7 +30,7 @@ pub fn replica(pod: &Pod) -> Pod {
             init_containers: spec
                 .init_containers
                 .as_ref()
-                .map(|containers| containers.iter().filter(is_sidecar).map(named).collect()),
+                .map(|containers| containers.iter().filter(|one| is_sidecar(one)).map(named).collect()),
             ..PodSpec::default()
         }),
         status: pod.status.as_ref().map(|status| PodStatus {
@@ -43,7 +43,8 @@ pub fn replica(pod: &Pod) -> Pod {
     }
 }
 
-fn is_sidecar(container: &&Container) -> bool {
+/// Whether an init container runs beside the others.
+pub fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 

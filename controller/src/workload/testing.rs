@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use http::Request;
+use kube::Client;
+use kube::client::Body;
 use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::context::Run;
+use crate::context::{Context, Run};
 use crate::options::Options;
 use crate::testing::{FakeApi, FaultKind};
 
@@ -44,6 +48,31 @@ pub(crate) async fn run_pods(api: &FakeApi, check: impl Fn(&FakeApi)) {
             None => idle += 1,
         }
     }
+}
+
+/// Starts a controller. Each of its requests, except those of informers and for events, first waits for `before`, which receives the method and
+/// the path.
+pub(crate) fn start_after<F>(
+    api: &FakeApi,
+    run: Run,
+    before: impl Fn(String) -> F + Send + 'static,
+) -> DropGuard
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let inner = api.client();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let inner = inner.clone();
+        let before = before(format!("{} {}", request.method(), request.uri().path()));
+        async move {
+            before.await;
+            inner.send(request).await
+        }
+    });
+    let shutdown = CancellationToken::new();
+    let context = api.context(Options::default(), &shutdown);
+    tokio::spawn(run(Context { client: Client::new(service, "default"), ..context }));
+    shutdown.drop_guard()
 }
 
 /// Repeats a scenario for every write: once the write succeeds but its response is lost, and once it is not

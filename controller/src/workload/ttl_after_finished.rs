@@ -19,32 +19,32 @@ use orlop_client::worker;
 
 use super::adopt::named;
 use super::error::WorkloadError;
-use super::job::finish;
+use super::job::end_of;
 use crate::context::{Context, ControllerError};
 
-/// The decision about a Job.
+/// The end of the time to live of a Job.
 #[derive(Debug, PartialEq, Eq)]
-enum Fate {
-    /// It stays until it changes.
-    Stays,
-    /// It is deleted after this time.
-    Wait(Duration),
-    /// It is deleted now.
-    Delete,
+enum Expiry {
+    /// The Job does not expire unless it changes.
+    Never,
+    /// The Job expires after this time.
+    In(Duration),
+    /// The Job has expired.
+    Passed,
 }
 
-fn fate(job: &Job, now: Timestamp) -> Fate {
+fn expiry(job: &Job, now: Timestamp) -> Expiry {
     let ttl = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished);
-    let (Some(ttl), Some(end)) = (ttl, finish(job)) else { return Fate::Stays };
+    let (Some(ttl), Some(end)) = (ttl, end_of(job)) else { return Expiry::Never };
     if is_terminating(job) {
-        return Fate::Stays;
+        return Expiry::Never;
     }
     // Without a time, the Job never expires.
-    let Some(end) = &end.last_transition_time else { return Fate::Stays };
+    let Some(end) = &end.last_transition_time else { return Expiry::Never };
     let expires = end.0.saturating_add(SignedDuration::from_secs(i64::from(ttl))).unwrap_or(Timestamp::MAX);
     match Duration::try_from(expires.duration_since(now)) {
-        Ok(left) if !left.is_zero() => Fate::Wait(left),
-        Ok(_) | Err(_) => Fate::Delete,
+        Ok(left) if !left.is_zero() => Expiry::In(left),
+        Ok(_) | Err(_) => Expiry::Passed,
     }
 }
 
@@ -61,7 +61,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let _jobs = this.jobs.add_handler({
             let (queue, clock) = (queue.clone(), this.clock);
             move |change: &Change<Job>| {
-                if change.new.as_deref().is_some_and(|job| fate(job, clock.now()) != Fate::Stays) {
+                if change.new.as_deref().is_some_and(|job| expiry(job, clock.now()) != Expiry::Never) {
                     queue.add(change.key().to_string());
                 }
             }
@@ -116,10 +116,10 @@ impl Cleaner {
 
     /// Whether the Job has expired. Otherwise, queues it for the time at which it does.
     fn is_expired(&self, key: &str, job: &Job) -> bool {
-        match fate(job, self.clock.now()) {
-            Fate::Stays => false,
-            Fate::Delete => true,
-            Fate::Wait(left) => {
+        match expiry(job, self.clock.now()) {
+            Expiry::Never => false,
+            Expiry::Passed => true,
+            Expiry::In(left) => {
                 self.queue.add_after(key.to_owned(), left);
                 false
             }
@@ -146,24 +146,24 @@ mod tests {
     #[test]
     fn jobs_are_deleted_after_their_time_to_live() {
         let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
-        let wait = |seconds| Fate::Wait(Duration::from_secs(seconds));
+        let wait = |seconds| Expiry::In(Duration::from_secs(seconds));
         let mut deleted = job(Some(0), "Failed", "2026-01-01T00:00:00Z");
         deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         let mut timeless = job(Some(0), "Failed", "");
         timeless["status"]["conditions"][0]["lastTransitionTime"] = Value::Null;
         let table = [
-            ("1 ctl-job-ttl", job(Some(1), "Complete", "2026-01-01T00:59:59Z"), Fate::Delete),
-            ("2 failed", job(Some(0), "Failed", "2026-01-01T01:00:00Z"), Fate::Delete),
+            ("1 ctl-job-ttl", job(Some(1), "Complete", "2026-01-01T00:59:59Z"), Expiry::Passed),
+            ("2 failed", job(Some(0), "Failed", "2026-01-01T01:00:00Z"), Expiry::Passed),
             ("3 not yet", job(Some(60), "Complete", "2026-01-01T00:59:10Z"), wait(10)),
             ("4 finished in the future", job(Some(60), "Complete", "2026-01-01T01:00:10Z"), wait(70)),
-            ("5 no time to live", job(None, "Complete", "2026-01-01T00:00:00Z"), Fate::Stays),
-            ("6 running", job(Some(0), "SuccessCriteriaMet", "2026-01-01T00:00:00Z"), Fate::Stays),
-            ("7 being deleted", deleted, Fate::Stays),
-            ("8 no time of the end", timeless, Fate::Stays),
+            ("5 no time to live", job(None, "Complete", "2026-01-01T00:00:00Z"), Expiry::Never),
+            ("6 running", job(Some(0), "SuccessCriteriaMet", "2026-01-01T00:00:00Z"), Expiry::Never),
+            ("7 being deleted", deleted, Expiry::Never),
+            ("8 no time of the end", timeless, Expiry::Never),
         ];
         for (name, job, wanted) in table {
             let job: Job = serde_json::from_value(job).unwrap();
-            assert_eq!(fate(&job, now), wanted, "{name}");
+            assert_eq!(expiry(&job, now), wanted, "{name}");
         }
     }
 

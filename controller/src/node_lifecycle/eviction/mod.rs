@@ -19,12 +19,12 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use self::fate::EvictionDecision;
-use super::wanted::whole_seconds;
 use crate::context::{Context, ControllerError};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::client::is_not_found;
 use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::is_terminating;
+use orlop_client::meta::whole_seconds;
 use orlop_client::names::{condition, controller, reason};
 use orlop_client::pods::{INDEX_NODE, index_by_node, node_name};
 use orlop_client::queue::WorkQueue;

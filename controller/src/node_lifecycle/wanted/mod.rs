@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::health::Readiness;
+use orlop_client::meta::whole_seconds;
 use orlop_client::names::taint;
 
 const NO_SCHEDULE: &str = "NoSchedule";
@@ -34,11 +34,6 @@ const SAID_BY_NODE: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PID
 
 /// The reason of a condition that became Unknown.
 pub const STOPPED: &str = "NodeStatusUnknown";
-
-/// API timestamps have a resolution of one second.
-pub fn whole_seconds(at: Timestamp) -> Time {
-    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
-}
 
 /// All conditions of a node that was silent for too long; `None` if they are already set.
 pub fn lost(node: &Node, now: Timestamp) -> Option<Vec<NodeCondition>> {

@@ -1,18 +1,20 @@
 //! Runs the CronJob controller: queues CronJobs on changes and at the times of their schedules, and performs the syncs.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{DeleteParams, PostParams, Preconditions, PropagationPolicy};
 use kube::{Client, ResourceExt};
 use orlop_apimachinery::clock::Clock;
 use orlop_apimachinery::cron::time_zone;
 use orlop_apimachinery::quoted;
 use orlop_client::api::Api;
-use orlop_client::client::{is_already_exists, is_not_found, message_of};
+use orlop_client::client::{is_already_exists, message_of};
 use orlop_client::informer::{Change, Informer};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_CRON_JOB, controller, reason};
@@ -20,17 +22,17 @@ use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder, reference};
 use orlop_client::worker;
 
-use super::decide::{Start, active, is_active, remove_active, start};
+use super::decide::{Start, Uids, active, is_active, observe, remove_active, start, unlisted};
 use super::jobs::{new_job, surplus};
 use super::times::{due, has_zone, next_in, schedule};
 use crate::context::{Context, ControllerError};
 use crate::workload::adopt::named;
 use crate::workload::error::WorkloadError;
-use crate::workload::job::finish;
 use crate::workload::owned::{
     INDEX_CONTROLLER, INDEX_UID, Namespaced, controller_of, former_owners, index_by_controller, owner_key,
 };
 use crate::workload::replicas::control::is_namespace_ending;
+use crate::workload::writes::{api_of, write_status};
 
 use EventType::{Normal, Warning};
 
@@ -108,22 +110,32 @@ struct Draft {
 impl Manager {
     /// If the process stops after a Job was created and before the status is written, the next sync finds the Job under its name.
     async fn sync(&self, key: String) -> Result<(), WorkloadError> {
-        let Some(cron) = self.crons.get(&key) else { return Ok(()) };
-        let uid = cron.metadata.uid.as_deref().unwrap_or_default();
+        let Some(cached) = self.crons.get(&key) else { return Ok(()) };
+        let uid = cached.metadata.uid.as_deref().unwrap_or_default();
         let jobs = self.jobs.by_index(INDEX_CONTROLLER, uid);
-        let mut draft = Draft { cron: CronJob::clone(&cron), is_changed: false };
-        for job in surplus(&cron, &jobs) {
+        let newer = self.newer(&cached, &jobs).await;
+        let mut draft = Draft {
+            cron: match &newer {
+                Ok(Some(live)) => live.clone(),
+                Ok(None) | Err(_) => CronJob::clone(&cached),
+            },
+            is_changed: false,
+        };
+        let mut deleted = Uids::new();
+        for job in surplus(&draft.cron, &jobs) {
             // A failure is reported; the next sync tries again.
-            if self.delete(&mut draft, &job).await.is_ok() {
-                draft.is_changed = true;
+            if self.delete(&draft, &job).await.is_ok() {
+                deleted.insert(job.metadata.uid.clone());
             }
         }
-        let outcome = match self.list_active(&mut draft, &jobs).await {
-            Ok(()) => self.start_due(&mut draft).await,
+        draft.is_changed = !deleted.is_empty();
+        remove_active(&mut draft.cron, &deleted);
+        let outcome = match newer {
+            Ok(_) => self.advance(&mut draft, &jobs).await,
             Err(error) => Err(error),
         };
         if draft.is_changed {
-            self.write_status(&draft.cron).await?;
+            write_status(&self.client, &draft.cron).await?;
         }
         if let Some(delay) = outcome? {
             self.queue.add_after(key, delay);
@@ -131,51 +143,53 @@ impl Manager {
         Ok(())
     }
 
-    /// Removes finished and missing Jobs from the list of running Jobs, and sets the time of the last success.
-    async fn list_active(&self, draft: &mut Draft, jobs: &[Arc<Job>]) -> Result<(), WorkloadError> {
-        for job in jobs {
-            let uid = job.metadata.uid.as_deref();
-            let is_listed = is_active(&draft.cron, uid);
-            match finish(job) {
-                None if !is_listed => {
-                    // The cached status may be older than the Job.
-                    let live = self.live(&draft.cron).await?;
-                    if is_active(&live, uid) {
-                        draft.cron = live;
-                        continue;
-                    }
-                    let name = job.name_any();
-                    let message = format!("Saw a job that the controller did not create or forgot: {name}");
-                    self.event(draft, Warning, reason::UNEXPECTED_JOB, message);
-                }
-                None => {}
-                Some(end) => {
-                    if remove_active(&mut draft.cron, uid) {
-                        draft.is_changed = true;
-                        let message = format!("Saw completed job: {}, status: {}", job.name_any(), end.type_);
-                        self.event(draft, Normal, reason::SAW_COMPLETED_JOB, message);
-                    }
-                    let completed = job.status.as_ref().and_then(|status| status.completion_time.clone());
-                    let last = &mut draft.cron.status.get_or_insert_default().last_successful_time;
-                    if end.type_ == "Complete" && completed > *last {
-                        *last = completed;
-                        draft.is_changed = true;
-                    }
-                }
-            }
+    /// The CronJob on the server, if its status lists a running Job that the cached status lacks: the cached one may be older than the
+    /// Job.
+    async fn newer(&self, cached: &CronJob, jobs: &[Arc<Job>]) -> Result<Option<CronJob>, WorkloadError> {
+        let unlisted = unlisted(cached, jobs);
+        if unlisted.is_empty() {
+            return Ok(None);
         }
-        let is_known = |uid: &Option<String>| jobs.iter().any(|job| job.metadata.uid == *uid);
-        let unknown: Vec<_> = active(&draft.cron).iter().filter(|job| !is_known(&job.uid)).cloned().collect();
-        for job in unknown {
+        let api: Api<CronJob> = self.api(cached);
+        let live = api.get(&cached.name_any()).await.map_err(WorkloadError::api("read", named(cached)))?;
+        let is_newer = live.metadata.uid == cached.metadata.uid
+            && active(&live).iter().any(|job| unlisted.contains(&job.uid));
+        Ok(Some(live).filter(|_| is_newer))
+    }
+
+    /// Updates the list of running Jobs, then starts the due Job. Returns the delay until the next time.
+    async fn advance(&self, draft: &mut Draft, jobs: &[Arc<Job>]) -> Result<Option<Duration>, WorkloadError> {
+        let observed = observe(&mut draft.cron, jobs);
+        draft.is_changed |= observed.is_changed;
+        for event in observed.events {
+            self.event(draft, event.type_, event.reason, event.message);
+        }
+        self.remove_missing(draft, jobs).await?;
+        self.start_due(draft).await
+    }
+
+    /// Removes missing Jobs from the list of running Jobs.
+    async fn remove_missing(&self, draft: &mut Draft, jobs: &[Arc<Job>]) -> Result<(), WorkloadError> {
+        let known: HashSet<&Option<String>> = jobs.iter().map(|job| &job.metadata.uid).collect();
+        let (mut missing, mut outcome) = (Uids::new(), Ok(()));
+        for job in active(&draft.cron).iter().filter(|job| !known.contains(&job.uid)) {
             let name = job.name.clone().unwrap_or_default();
             // The cache may not show a new Job yet.
-            if self.job(&draft.cron, &name).await?.is_none() {
-                let message = format!("Active job went missing: {name}");
-                self.event(draft, Normal, reason::MISSING_JOB, message);
-                draft.is_changed |= remove_active(&mut draft.cron, job.uid.as_deref());
+            match self.job(&draft.cron, &name).await {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    let message = format!("Active job went missing: {name}");
+                    self.event(draft, Normal, reason::MISSING_JOB, message);
+                    missing.insert(job.uid.clone());
+                }
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
             }
         }
-        Ok(())
+        draft.is_changed |= remove_active(&mut draft.cron, &missing);
+        outcome
     }
 
     /// Starts the due Job, and returns the delay until the next time.
@@ -253,26 +267,32 @@ impl Manager {
         Ok(())
     }
 
+    /// Deletes the running Jobs.
     async fn delete_active(&self, draft: &mut Draft) -> Result<(), WorkloadError> {
-        for job in active(&draft.cron).to_vec() {
-            let name = job.name.unwrap_or_default();
-            let api: Api<Job> = self.api(&draft.cron);
-            let job = match api.get(&name).await {
-                Ok(job) => job,
-                Err(cause) => {
-                    let message = format!("Get job: {}", message_of(&cause));
-                    self.event(draft, Warning, reason::FAILED_GET, message);
-                    return Err(WorkloadError::Api {
-                        what: "read the job of",
-                        object: named(&draft.cron),
-                        cause,
-                    });
-                }
-            };
-            self.delete(draft, &job).await?;
-            draft.is_changed = true;
+        let (mut deleted, mut outcome) = (Uids::new(), Ok(()));
+        for listed in active(&draft.cron) {
+            outcome = self.delete_listed(draft, listed).await;
+            if outcome.is_err() {
+                break;
+            }
+            deleted.insert(listed.uid.clone());
         }
-        Ok(())
+        draft.is_changed |= remove_active(&mut draft.cron, &deleted);
+        outcome
+    }
+
+    /// Deletes a Job of the list, unless another Job has its name by now.
+    async fn delete_listed(&self, draft: &Draft, listed: &ObjectReference) -> Result<(), WorkloadError> {
+        let api: Api<Job> = self.api(&draft.cron);
+        match api.get(listed.name.as_deref().unwrap_or_default()).await {
+            Ok(job) if job.metadata.uid != listed.uid => Ok(()),
+            Ok(job) => self.delete(draft, &job).await,
+            Err(cause) => {
+                let message = format!("Get job: {}", message_of(&cause));
+                self.event(draft, Warning, reason::FAILED_GET, message);
+                Err(WorkloadError::Api { what: "read the job of", object: named(&draft.cron), cause })
+            }
+        }
     }
 
     /// Creates a Job, or finds it if an earlier sync created it. Returns `None` if the status lists the Job, or if the Job of another
@@ -309,8 +329,8 @@ impl Manager {
         }
     }
 
-    /// Deletes a Job with its pods, and removes it from the list of running Jobs.
-    async fn delete(&self, draft: &mut Draft, job: &Job) -> Result<(), WorkloadError> {
+    /// Deletes a Job with its pods.
+    async fn delete(&self, draft: &Draft, job: &Job) -> Result<(), WorkloadError> {
         let api: Api<Job> = self.api(&draft.cron);
         let parameters = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
@@ -322,25 +342,9 @@ impl Manager {
             self.event(draft, Warning, reason::FAILED_DELETE, message);
             return Err(WorkloadError::Api { what: "delete", object: named(job), cause });
         }
-        remove_active(&mut draft.cron, job.metadata.uid.as_deref());
         let message = format!("Deleted job {}", job.name_any());
         self.event(draft, Normal, reason::SUCCESSFUL_DELETE, message);
         Ok(())
-    }
-
-    async fn write_status(&self, cron: &CronJob) -> Result<(), WorkloadError> {
-        let api: Api<CronJob> = self.api(cron);
-        match api.replace_status(&cron.name_any(), &PostParams::default(), cron).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(cause) => Err(WorkloadError::Api { what: "write the status of", object: named(cron), cause }),
-        }
-    }
-
-    /// The CronJob on the server.
-    async fn live(&self, cron: &CronJob) -> Result<CronJob, WorkloadError> {
-        let api: Api<CronJob> = self.api(cron);
-        api.get(&cron.name_any()).await.map_err(WorkloadError::api("read", named(cron)))
     }
 
     /// The Job on the server.
@@ -350,7 +354,7 @@ impl Manager {
     }
 
     fn api<K: Namespaced>(&self, cron: &CronJob) -> Api<K> {
-        Api::namespaced(self.client.clone(), cron.metadata.namespace.as_deref().unwrap_or_default())
+        api_of(&self.client, cron)
     }
 
     fn event(&self, draft: &Draft, type_: EventType, reason: &str, message: String) {

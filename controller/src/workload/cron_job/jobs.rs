@@ -10,7 +10,7 @@ use kube::core::ObjectMeta;
 use orlop_apimachinery::cron::time_zone;
 use orlop_client::names::ANN_CRON_JOB_SCHEDULED_TIMESTAMP;
 
-use crate::workload::job::finish;
+use crate::workload::job::end_of;
 use crate::workload::owned::controller_reference;
 
 /// The name of the Job for a time: the time in minutes is part of it.
@@ -52,7 +52,7 @@ pub fn surplus(cron: &CronJob, jobs: &[Arc<Job>]) -> Vec<Arc<Job>> {
     let mut surplus = Vec::new();
     for (end, limit) in limits {
         let Some(limit) = limit else { continue };
-        let ended = jobs.iter().filter(|job| finish(job).is_some_and(|condition| condition.type_ == end));
+        let ended = jobs.iter().filter(|job| end_of(job).is_some_and(|condition| condition.type_ == end));
         let mut ended: Vec<_> = ended.cloned().collect();
         ended.sort_by_cached_key(|job| {
             let start = job.status.as_ref().and_then(|status| status.start_time.clone());

@@ -85,6 +85,42 @@ async fn concurrency_policy_limits_the_running_jobs() {
     }
 }
 
+/// A running Job.
+fn running_job(name: &str, uid: &str, owners: Value) -> Value {
+    json!({"kind": "Job", "metadata": {"namespace": "ns", "name": name, "uid": uid, "ownerReferences": owners}, "spec": {"template": {}}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_job_with_the_name_of_a_listed_one_is_not_replaced() {
+    let api = FakeApi::new();
+    let mut listing = cron(json!({"concurrencyPolicy": "Replace"}));
+    listing["status"] = json!({"active": [{"name": "c-1", "uid": "uid-1"}]});
+    api.seed(listing);
+    api.seed(running_job("c-1", "uid-other", json!([])));
+    let _running = api.start(&[run], Options::default());
+    minutes(1).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(keys(&api, "jobs"), ["ns/c-1", "ns/c-29453761"]);
+    assert_eq!(active(&api), ["c-29453761"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cron_job_is_read_once_for_all_unlisted_jobs() {
+    let api = FakeApi::new();
+    api.seed(cron(json!({"suspend": true})));
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "uid-c", "controller": true}]);
+    for nth in 0..20 {
+        api.seed(running_job(&format!("j{nth}"), &format!("uid-{nth}"), owner.clone()));
+    }
+    let _running = api.start(&[run], Options::default());
+    api.settle().await;
+    let is_read = |request: &&String| request.as_str() == "GET /apis/batch/v1/namespaces/ns/cronjobs/c";
+    assert_eq!(api.requests().iter().filter(is_read).count(), 1);
+    let wanted =
+        "CronJob ns/c Warning UnexpectedJob Saw a job that the controller did not create or forgot: j0";
+    assert!(api.events().contains(&wanted.to_owned()), "{:?}", api.events());
+}
+
 #[tokio::test(start_paused = true)]
 async fn resumed_cron_job_starts_the_last_missed_job() {
     let api = FakeApi::new();

@@ -5,19 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, join, join_all, join4};
+use futures::future::{BoxFuture, join, join4};
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::ResourceExt;
-use kube::api::{DeleteParams, PostParams, Preconditions};
-use orlop_client::api::Api;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::backoff::FailedPods;
 use super::history;
-use super::manage::{DaemonInput, PodChanges, by_node, manage};
+use super::manage::{BURST, DaemonInput, PodChanges, by_node, manage};
 use super::node_updates::{concerned, is_relevant};
 use super::placement::{Fit, Placement, daemon_part, new_pod, require_node};
 use super::rollout::rolling_update;
@@ -26,17 +23,18 @@ use super::strategy::{is_rolling, min_ready_seconds};
 use super::writes::Writer;
 use crate::context::{Context, ControllerError};
 use crate::scheduler::cluster::NodeFacts;
-use crate::workload::adopt::{claim, named};
-use crate::workload::batch::{at_once, slow_start};
+use crate::workload::adopt::claim;
 use crate::workload::error::WorkloadError;
 use crate::workload::expectations::Expectations;
-use crate::workload::owned::{candidate_parts, candidates, index_by_controller, index_owners, selector_of};
+use crate::workload::owned::{
+    candidate_parts, candidates, index_by_controller, index_owners, member_changed, selector_of,
+};
+use crate::workload::pod_control::PodControl;
 use crate::workload::ready::next_available;
-use crate::workload::replicas::control::{is_namespace_ending, pod_changed};
-use crate::workload::stateful_set::control::member_changed;
+use crate::workload::replicas::control::pod_changed;
 use crate::workload::stateful_set::identity::revision_of;
+use crate::workload::writes::delete_revision;
 use orlop_apimachinery::clock::Clock;
-use orlop_client::client::{is_conflict, is_not_found};
 use orlop_client::informer::{Change, Informer, key_of, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_DAEMON_SET, controller, reason};
@@ -44,9 +42,6 @@ use orlop_client::pods::index_by_node;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
-
-/// The maximum number of pods that one sync creates, and that it deletes. Upstream: BurstReplicas.
-const BURST: usize = 250;
 
 /// Runs the DaemonSet controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
@@ -68,13 +63,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         index_owners(&this.sets);
         index_by_controller(&this.revisions);
         let _sets = this.sets.add_handler({
-            let (queue, expectations) = (queue.clone(), Arc::clone(&this.expectations));
-            move |change: &Change<DaemonSet>| {
-                if change.gone_uid().is_some() {
-                    expectations.forget(change.key());
-                }
-                queue.add(change.key().to_string());
-            }
+            let queue = queue.clone();
+            move |change: &Change<DaemonSet>| queue.add(change.key().to_string())
         });
         let _pods = this.pods.add_handler({
             let (queue, sets) = (queue.clone(), this.sets.clone());
@@ -154,8 +144,8 @@ impl Manager {
         let Some(selector) = selector_of(&spec.selector) else { return Ok(()) };
         index_by_controller(&self.pods);
         // Check this before reading the pods: a change in between is then counted twice at worst, never missed.
-        let is_current = self.expectations.are_met(&key);
         let (namespace, uid) = (split_key(&key).0, set.metadata.uid.as_deref().unwrap_or_default());
+        let is_current = self.expectations.are_met(&key, uid);
         let found = candidates(&self.revisions, namespace, uid, &spec.selector);
         let revisions = claim(&self.writer.0, set.as_ref(), &selector, found, |_| true).await?;
         let found = candidate_parts(&self.pods, namespace, uid, &spec.selector, daemon_part);
@@ -216,7 +206,7 @@ impl Manager {
         self.apply(key, input, changes).await?;
         let live: BTreeSet<&str> = pods.iter().map(|pod| revision_of(pod)).collect();
         for revision in history::surplus(input.set, old, &live) {
-            self.writer.delete_revision(revision).await?;
+            delete_revision(&self.writer.0, revision).await?;
         }
         Ok(())
     }
@@ -234,78 +224,20 @@ impl Manager {
         }
         changes.create.truncate(BURST);
         changes.delete.truncate(BURST);
-        let deletions = changes.delete.iter().map(|pod| key_of(pod.as_ref()));
-        self.expectations.changes(key, changes.create.len(), deletions);
-        let created = self.create(key, input, &changes.create).await;
-        let deleted = self.delete(key, input.set, &changes.delete).await;
-        created.and(deleted)
-    }
-
-    async fn create(
-        &self,
-        key: &str,
-        input: &DaemonInput<'_>,
-        nodes: &[String],
-    ) -> Result<(), WorkloadError> {
-        let (set, pod, api) = (input.set, new_pod(input.set, input.hash), self.writer.api::<Pod>(input.set));
-        let at_once = set.spec.as_ref().map_or(1, |spec| at_once(&spec.template));
-        let outcome = slow_start(nodes.len(), at_once, |nth| {
-            let (mut pod, api) = (pod.clone(), &api);
-            async move {
-                require_node(&mut pod, &nodes[nth]);
-                let cause = match api.create(&PostParams::default(), &pod).await {
-                    Ok(made) => {
-                        let message = format!("Created pod: {}", made.name_any());
-                        self.recorder.event(set, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
-                        return Ok(());
-                    }
-                    Err(cause) => cause,
-                };
-                let is_ending = is_namespace_ending(&cause);
-                let failure = WorkloadError::Api { what: "create a pod for", object: named(set), cause };
-                if !is_ending {
-                    let message = format!("Error creating: {}", failure.message());
-                    self.recorder.event(set, EventType::Warning, reason::FAILED_CREATE, message);
-                }
-                Err(failure)
-            }
-        })
-        .await;
-        (outcome.done..nodes.len()).for_each(|_| self.expectations.created(key));
-        match outcome.failure {
-            // The whole namespace is being deleted; there is no failure to report.
-            Some(WorkloadError::Api { cause, .. }) if is_namespace_ending(&cause) => Ok(()),
-            Some(failure) => Err(failure),
-            None => Ok(()),
-        }
-    }
-
-    async fn delete(&self, key: &str, set: &DaemonSet, pods: &[Arc<Pod>]) -> Result<(), WorkloadError> {
-        let api: Api<Pod> = self.writer.api(set);
-        let results = join_all(pods.iter().map(|pod| async {
-            let name = pod.name_any();
-            let exactly = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
-            match api.delete(&name, &DeleteParams::default().preconditions(exactly)).await {
-                Ok(_) => {
-                    let message = format!("Deleted pod: {name}");
-                    self.recorder.event(set, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
-                    Ok(())
-                }
-                // The pod is already gone or replaced.
-                Err(error) if is_not_found(&error) || is_conflict(&error) => {
-                    self.expectations.deleted(key, &key_of(pod.as_ref()));
-                    Ok(())
-                }
-                Err(cause) => {
-                    self.expectations.deleted(key, &key_of(pod.as_ref()));
-                    let failure = WorkloadError::Api { what: "delete", object: named(pod.as_ref()), cause };
-                    let message = format!("Error deleting: {}", failure.message());
-                    self.recorder.event(set, EventType::Warning, reason::FAILED_DELETE, message);
-                    Err(failure)
-                }
-            }
-        }))
-        .await;
-        results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
+        let (PodChanges { create, delete }, set) = (&changes, input.set);
+        let uid = set.metadata.uid.as_deref().unwrap_or_default();
+        let expectations = self.expectations.as_ref();
+        expectations.changes(key, uid, create.len(), delete.iter().map(|pod| key_of(pod.as_ref())));
+        let (client, recorder) = (&self.writer.0, &self.recorder);
+        let control = PodControl { client, recorder, owner: set, key, expectations };
+        let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
+        let base = new_pod(set, input.hash);
+        let created = control.create_expected(&template, create.len(), |nth| {
+            let mut pod = base.clone();
+            require_node(&mut pod, &create[nth]);
+            pod
+        });
+        let created = created.await.failure.map_or(Ok(()), Err);
+        created.and(control.delete_expected(delete).await)
     }
 }

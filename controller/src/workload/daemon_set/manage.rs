@@ -19,6 +19,9 @@ use orlop_client::names::reason;
 use orlop_client::pods::{is_finished, node_name, phase};
 use orlop_client::recorder::EventType;
 
+/// The maximum number of pods that one sync creates, and that it deletes. Upstream: BurstReplicas.
+pub const BURST: usize = 250;
+
 /// The pods of a DaemonSet by node.
 pub type PodsByNode = BTreeMap<String, Vec<Arc<Pod>>>;
 
@@ -132,7 +135,7 @@ fn delete_all(pods: &[Arc<Pod>], changes: &mut PodChanges) {
 }
 
 /// The pods of a node that are neither being deleted nor finished. Finished pods are deleted, so that the next sync
-/// replaces them.
+/// replaces them. This sync reports and records only deletions that it performs; the next one continues.
 fn without_finished(
     input: &DaemonInput<'_>,
     node: &str,
@@ -145,7 +148,9 @@ fn without_finished(
     for pod in pods.iter().filter(|pod| !is_terminating(pod.as_ref())) {
         let named = |field: &Option<String>| field.clone().unwrap_or_default();
         let key = format!("{}/{}", named(&pod.metadata.namespace), named(&pod.metadata.name));
+        let is_full = plan.changes.delete.len() >= BURST;
         let event = match phase(pod) {
+            "Failed" | "Succeeded" if is_full => continue,
             "Failed" => {
                 // A kubelet may reject every pod, so the replacements must not follow each other without a delay.
                 if let Err(wait) = failed.delete(&backoff_key(input.set, node), at) {

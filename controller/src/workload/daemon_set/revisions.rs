@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Patch, PatchParams, PostParams};
 use orlop_client::api::Api;
 use serde_json::json;
 
@@ -16,6 +16,7 @@ use crate::workload::adopt::named;
 use crate::workload::error::WorkloadError;
 use crate::workload::stateful_set::identity::{LABEL_REVISION, revision_of};
 use crate::workload::stateful_set::revisions::Revision;
+use crate::workload::writes::delete_revision;
 use orlop_client::client::{is_already_exists, is_not_found};
 
 impl Writer {
@@ -71,7 +72,7 @@ impl Writer {
             }
         }
         for duplicate in duplicates {
-            self.delete_revision(duplicate).await?;
+            delete_revision(&self.0, duplicate).await?;
         }
         Ok(())
     }
@@ -111,15 +112,5 @@ impl Writer {
         let api: Api<ControllerRevision> = self.api(changed);
         let written = api.replace(&changed.name_any(), &PostParams::default(), changed).await;
         written.map_err(WorkloadError::api(what, named(changed)))
-    }
-
-    pub(super) async fn delete_revision(&self, revision: &ControllerRevision) -> Result<(), WorkloadError> {
-        let exactly = Preconditions { uid: revision.metadata.uid.clone(), resource_version: None };
-        let api: Api<ControllerRevision> = self.api(revision);
-        match api.delete(&revision.name_any(), &DeleteParams::default().preconditions(exactly)).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(cause) => Err(WorkloadError::Api { what: "delete", object: named(revision), cause }),
-        }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::backoff::FailedPods;
-use super::manage::{DaemonInput, PodChanges, by_node, manage};
+use super::manage::{BURST, DaemonInput, PodChanges, by_node, manage};
 use super::placement::Fit;
 use super::rollout::rolling_update;
 use super::status::{is_same_status, status};
@@ -48,7 +48,7 @@ fn pod(nth: usize, word: &str) -> Pod {
         _ => ("Pending", json!([])),
     };
     let mut pod = json!({"metadata": {"namespace": "ns", "name": name, "labels": {"controller-revision-hash": hash},
-            "creationTimestamp": format!("2025-01-01T00:00:{nth:02}Z")},
+            "creationTimestamp": format!("2025-01-01T00:{:02}:{:02}Z", nth / 60, nth % 60)},
         "spec": {"containers": []}, "status": {"phase": phase, "conditions": conditions}});
     if state.ends_with("leaving") {
         pod["metadata"]["deletionTimestamp"] = json!(READY_SINCE);
@@ -171,6 +171,20 @@ fn finished_pods_are_reported_and_failed_ones_wait() {
     changed.status.as_mut().unwrap().observed_generation = Some(2);
     let plan = with(&changed, "a", "s@a:new:failed", |input| manage(input, &mut failed, later));
     assert_eq!(shown(&plan.changes), "-s");
+}
+
+#[test]
+fn failed_pods_beyond_the_limit_of_a_sync_do_not_wait() {
+    let set = set(json!(1), json!(0));
+    let (mut failed, now) = (FailedPods::default(), Instant::now());
+    let numbers = 0..BURST + 50;
+    let nodes: Vec<String> = numbers.clone().map(|nth| format!("n{nth:03}")).collect();
+    let pods: Vec<String> = numbers.map(|nth| format!("p{nth:03}@n{nth:03}:new:failed")).collect();
+    let first = with(&set, &nodes.join(" "), &pods.join(" "), |input| manage(input, &mut failed, now));
+    assert_eq!((first.events.len(), first.changes.delete.len()), (BURST, BURST));
+    let (nodes, pods) = (nodes[BURST..].join(" "), pods[BURST..].join(" "));
+    let second = with(&set, &nodes, &pods, |input| manage(input, &mut failed, now));
+    assert_eq!((second.events.len(), second.changes.delete.len(), second.wait), (50, 50, None));
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! Tests of DaemonSets on the fake API server.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
 
 use super::run;
 use crate::options::Options;
 use crate::testing::{FakeApi, merge_into};
-use crate::workload::testing::{every_write_fails_once, keys, make_ready, run_pods};
+use crate::workload::testing::{every_write_fails_once, keys, make_ready, run_pods, start_after};
 
 fn node(name: &str, labels: Value) -> Value {
     json!({"kind": "Node", "metadata": {"name": name, "labels": labels}})
@@ -258,6 +260,32 @@ async fn taken_revision_name_counts_as_a_collision() {
     assert_eq!(api.list("pods").len(), 2);
     assert_eq!(status(&api)["collisionCount"], 1);
     assert_eq!(keys(&api, "controllerrevisions").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replacement_of_a_daemon_set_does_not_wait_for_the_pods_of_the_old_one() {
+    let api = two_nodes();
+    api.seed(set());
+    let (server, is_first) = (api.clone(), AtomicBool::new(true));
+    // During the first sync, while it creates the revision, another DaemonSet gets the name.
+    let _running = start_after(&api, run, move |request| {
+        let is_due = request.starts_with("POST") && request.ends_with("/controllerrevisions");
+        let server = (is_due && is_first.swap(false, Ordering::SeqCst)).then(|| server.clone());
+        async move {
+            if let Some(server) = server {
+                server.delete("daemonsets", "ns/d");
+                let mut replacement = set();
+                replacement["metadata"]["uid"] = json!("uid-new");
+                server.seed(replacement);
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        }
+    });
+    api.settle().await;
+    let pods = api.list("pods");
+    let owned =
+        |uid: &str| pods.iter().filter(|pod| pod["metadata"]["ownerReferences"][0]["uid"] == uid).count();
+    assert_eq!((owned("uid-d"), owned("uid-new")), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]

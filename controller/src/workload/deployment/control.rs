@@ -25,9 +25,10 @@ use crate::workload::owned::{
 };
 use crate::workload::replicas::control::is_namespace_ending;
 use crate::workload::template::is_same;
+use crate::workload::writes::{api_of, write_status};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::client::{is_already_exists, is_not_found};
-use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_DEPLOYMENT, controller, reason};
 use orlop_client::pods::is_finished;
@@ -275,20 +276,13 @@ impl Deployer {
     }
 
     async fn write_status(&self, changed: Deployment) -> Result<(), WorkloadError> {
-        let (object, key) = (named(&changed), key_of(&changed));
-        let api = self.api::<Deployment>(&changed);
-        match api.replace_subresource("status", split_key(&key).1, &PostParams::default(), &changed).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(cause) => Err(WorkloadError::Api { what: "write the status of", object, cause }),
-        }
+        write_status(&self.client, &changed).await
     }
 
     fn api<K>(&self, neighbour: &impl Resource) -> Api<K>
     where
         K: crate::workload::owned::Namespaced,
     {
-        let namespace = neighbour.meta().namespace.as_deref().unwrap_or_default();
-        Api::namespaced(self.client.clone(), namespace)
+        api_of(&self.client, neighbour)
     }
 }

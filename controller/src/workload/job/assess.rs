@@ -7,11 +7,12 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
+use orlop_client::meta::whole_seconds;
 use orlop_client::pods::phase;
 
 use super::backoff::Backoff;
 use super::conditions::{
-    FAILED, FAILURE_TARGET, SUCCESS_CRITERIA_MET, condition, final_condition, find_true, whole_second,
+    FAILED, FAILURE_TARGET, SUCCESS_CRITERIA_MET, condition, final_condition, find_true,
 };
 use super::failure_policy::{Effect, effect};
 use super::indexes::Indexes;
@@ -109,7 +110,7 @@ pub fn assess(input: &JobInput<'_>) -> JobState {
     let failed = total(status.failed, counted, known_failed.len());
 
     if status.start_time.is_none() && !is_suspended(input.spec) {
-        status.start_time = Some(whole_second(input.now));
+        status.start_time = Some(whole_seconds(input.now));
     }
     let ends = |pods: &[&Pod]| -> Vec<Timestamp> { pods.iter().map(|pod| ended_at(pod)).collect() };
     let backoff = input.backoff.after(ends(&new_succeeded), &ends(&new_failed));

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use orlop_client::meta::whole_seconds;
 use orlop_client::names::reason;
 
 use super::assess::{JobInput, JobState, number};
-use super::conditions::{SUCCESS_CRITERIA_MET, SUSPENDED, condition, set, whole_second};
+use super::conditions::{SUCCESS_CRITERIA_MET, SUSPENDED, condition, set};
 use super::manage::Action;
 use super::spec::is_suspended;
 use crate::workload::ready::is_ready;
@@ -16,6 +17,8 @@ use crate::workload::ready::is_ready;
 pub struct Performed {
     /// The deleted pods.
     pub deleted: Vec<Arc<Pod>>,
+    /// The pods that no longer existed.
+    pub gone: Vec<Arc<Pod>>,
     /// The number of created pods.
     pub created: usize,
 }
@@ -30,14 +33,15 @@ pub fn conclude(
     action: &Action,
     performed: &Performed,
 ) -> (bool, Option<Note>) {
-    let deleted = performed.deleted.len();
-    let active = (state.active.len() + performed.created).saturating_sub(deleted);
+    let (deleted, gone) = (performed.deleted.len(), performed.gone.len());
+    let active = (state.active.len() + performed.created).saturating_sub(deleted + gone);
     state.terminating = state.terminating.saturating_add(number(deleted));
-    state.ready -= number(performed.deleted.iter().filter(|pod| is_ready(pod)).count());
+    let former = performed.deleted.iter().chain(&performed.gone);
+    state.ready -= number(former.filter(|pod| is_ready(pod)).count());
     let mut note = None;
     match action {
         // A pod may still run, or the cache may lack one: the Job ends in a later sync.
-        Action::Stop(pods) if deleted != pods.len() || !input.is_current => state.end = None,
+        Action::Stop(pods) if deleted + gone != pods.len() || !input.is_current => state.end = None,
         Action::Stop(_) => {}
         Action::Skip | Action::Nothing | Action::Delete(_) | Action::Create(_) | Action::Wait(_) => {
             let is_complete = active == 0
@@ -74,7 +78,7 @@ fn set_suspended(input: &JobInput<'_>, state: &mut JobState) -> Option<Note> {
         if !set(conditions, SUSPENDED, false, "JobResumed", "Job resumed", input.now) {
             return None;
         }
-        state.status.start_time = Some(whole_second(input.now));
+        state.status.start_time = Some(whole_seconds(input.now));
         Some((reason::RESUMED, "Job resumed"))
     }
 }

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use orlop_client::meta::whole_seconds;
 
 /// Condition type: all required pods have succeeded.
 pub const COMPLETE: &str = "Complete";
@@ -27,7 +27,7 @@ pub fn condition(type_: &str, reason: &str, message: &str, now: Timestamp) -> Jo
 }
 
 fn with_status(type_: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> JobCondition {
-    let now = Some(whole_second(now));
+    let now = Some(whole_seconds(now));
     JobCondition {
         last_probe_time: now.clone(),
         last_transition_time: now,
@@ -77,7 +77,7 @@ pub fn set(
 }
 
 /// The condition with which the Job has ended: Complete or Failed.
-pub fn finish(job: &Job) -> Option<&JobCondition> {
+pub fn end_of(job: &Job) -> Option<&JobCondition> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     let is_end = |condition: &&JobCondition| matches!(condition.type_.as_str(), COMPLETE | FAILED);
     conditions.iter().filter(is_end).find(|condition| condition.status == TRUE)
@@ -85,10 +85,5 @@ pub fn finish(job: &Job) -> Option<&JobCondition> {
 
 /// Whether the Job has ended.
 pub fn is_finished(job: &Job) -> bool {
-    finish(job).is_some()
-}
-
-/// API times have whole seconds.
-pub fn whole_second(at: Timestamp) -> Time {
-    Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
+    end_of(job).is_some()
 }

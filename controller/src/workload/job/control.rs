@@ -1,21 +1,19 @@
-//! Runs the Job controller: queues Jobs on changes and performs the syncs.
-//!
-//! [`Expectations`](crate::workload::expectations::Expectations) track pods in flight, so that no pod is created twice. A status is
-//! written only over the version that the decision used.
+//! Runs the Job controller: queues Jobs on changes, decides, and writes the status. A status is written only over the version that the
+//! decision used.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, join, join_all};
-use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
+use futures::future::{BoxFuture, join};
+use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::api::Api;
-use orlop_client::client::{is_conflict, is_not_found};
-use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::client::is_not_found;
+use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::names::{COMPONENT_JOB, FINALIZER_JOB_TRACKING, controller, reason};
 use orlop_client::queue::{RateLimit, WorkQueue};
 use orlop_client::recorder::{EventType, Recorder};
@@ -25,23 +23,22 @@ use serde_json::json;
 
 use super::assess::{JobInput, JobState, assess};
 use super::backoff::Backoff;
-use super::conclude::{Performed, conclude};
+use super::conclude::conclude;
 use super::conditions::{COMPLETE, is_finished};
 use super::manage::{Action, action};
 use super::pod_facts::{is_tracked, relevant_part, uid};
 use super::pods::{BATCH, Wakeups};
 use super::spec::{is_external, is_known_mode};
-use super::template::{base_pod, indexed_pod};
-use super::track::{Tracking, count_untracked, finish, track};
+use super::track::{Tracking, add_end, count_untracked, track};
 use crate::context::{Context, ControllerError};
 use crate::workload::adopt::{claim_with_finalizer, named};
-use crate::workload::batch::{at_once, slow_start};
+use crate::workload::batch::limited;
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
     INDEX_CONTROLLER, candidate_parts, controller_of, index_by_controller, index_owners, owner_key,
     selector_of,
 };
-use crate::workload::replicas::control::is_namespace_ending;
+use crate::workload::writes::api_of;
 
 /// Upstream: DefaultJobApiBackOff and MaxJobApiBackOff.
 const RATE_LIMIT: RateLimit =
@@ -61,7 +58,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             jobs: context.informers.of(),
             pods: context.informers.pods(),
             wakeups: wakeups.clone(),
-            gone: Arc::default(),
+            ended: Arc::default(),
             backoffs: Mutex::default(),
             written: Mutex::default(),
             recorder: context.recorder(COMPONENT_JOB),
@@ -69,8 +66,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         };
         index_owners(&this.jobs);
         let _jobs = this.jobs.add_handler({
-            let (queue, gone) = (wakeups.queue.clone(), Arc::clone(&this.gone));
-            move |change: &Change<Job>| job_changed(change, &gone, &queue)
+            let (queue, ended) = (wakeups.queue.clone(), Arc::clone(&this.ended));
+            move |change: &Change<Job>| job_changed(change, &ended, &queue)
         });
         let _pods = this.pods.add_handler({
             let jobs = this.jobs.clone();
@@ -93,10 +90,13 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 }
 
 /// Queues a Job: immediately if its spec has changed, and after [`BATCH`] if only its status has.
-fn job_changed(change: &Change<Job>, gone: &Gone, queue: &WorkQueue<String>) {
+fn job_changed(change: &Change<Job>, ended: &Mutex<EndedJobs>, queue: &WorkQueue<String>) {
     let key = change.key().to_string();
     if let Some(uid) = change.gone_uid() {
-        gone.lock().entry(key.clone()).or_default().push(uid.to_string());
+        ended.lock().deleted.entry(key.clone()).or_default().push(uid.to_string());
+    }
+    if change.new.as_deref().is_some_and(is_finished) {
+        ended.lock().finished.insert(key.clone());
     }
     let generation = |job: &Arc<Job>| job.metadata.generation;
     let is_status =
@@ -104,26 +104,36 @@ fn job_changed(change: &Change<Job>, gone: &Gone, queue: &WorkQueue<String>) {
     if is_status && !change.replaced() { queue.add_after(key, BATCH) } else { queue.add(key) }
 }
 
-/// The UIDs of deleted Jobs whose pods still have to be handled, by key.
-type Gone = Mutex<HashMap<String, Vec<String>>>;
+/// The Jobs whose pods may still have a finalizer that no Job will remove. Each change of a finished Job adds it again; the changes of
+/// its pods do not, because each search reads all of them.
+#[derive(Default)]
+struct EndedJobs {
+    /// The UIDs of deleted Jobs, by key.
+    deleted: HashMap<String, Vec<String>>,
+    /// The keys of finished Jobs.
+    finished: HashSet<String>,
+}
 
-struct Manager {
-    client: Client,
+pub(super) struct Manager {
+    pub(super) client: Client,
     jobs: Informer<Job>,
     pods: Informer<Pod>,
-    wakeups: Wakeups,
-    gone: Arc<Gone>,
+    pub(super) wakeups: Wakeups,
+    ended: Arc<Mutex<EndedJobs>>,
     backoffs: Mutex<HashMap<String, Backoff>>,
     /// The UID of each Job and the version of its last written status.
     written: Mutex<HashMap<String, (Option<String>, u64)>>,
-    recorder: Recorder,
+    pub(super) recorder: Recorder,
     clock: Clock,
 }
 
 impl Manager {
     async fn sync(&self, key: String) -> Result<(), WorkloadError> {
-        let gone = self.gone.lock().remove(&key).unwrap_or_default();
-        for uid in gone {
+        let (deleted, has_finished) = {
+            let mut ended = self.ended.lock();
+            (ended.deleted.remove(&key).unwrap_or_default(), ended.finished.remove(&key))
+        };
+        for uid in deleted {
             self.forget(&key);
             self.queue_orphans(&uid);
         }
@@ -137,7 +147,9 @@ impl Manager {
         let job_uid = job.metadata.uid.as_deref().unwrap_or_default();
         if is_finished(&job) {
             self.backoffs.lock().remove(&key);
-            self.queue_orphans(job_uid);
+            if has_finished {
+                self.queue_orphans(job_uid);
+            }
             return Ok(());
         }
         let Some(spec) = &job.spec else { return Ok(()) };
@@ -154,7 +166,7 @@ impl Manager {
         }
         index_by_controller(&self.pods);
         // Check these before reading the pods: a change in between is then counted twice at worst, never missed.
-        let is_current = self.wakeups.expectations.are_met(&key);
+        let is_current = self.wakeups.expectations.are_met(&key, job_uid);
         let untracked = self.wakeups.removed.expected(&key);
         let namespace = split_key(&key).0;
         let found = candidate_parts(&self.pods, namespace, job_uid, label_selector, relevant_part);
@@ -194,113 +206,6 @@ impl Manager {
         }
     }
 
-    /// Creates or deletes pods. If the process stops halfway, the next sync decides on the pods that then exist.
-    async fn perform(
-        &self,
-        key: &str,
-        input: &JobInput<'_>,
-        state: &JobState,
-        action: &Action,
-    ) -> (Performed, Option<WorkloadError>) {
-        match action {
-            Action::Skip | Action::Nothing | Action::Wait(_) => (Performed::default(), None),
-            Action::Create(indexes) => self.create(key, input, state, indexes).await,
-            Action::Stop(pods) => {
-                let results = join_all(pods.iter().map(|pod| self.delete_pod(input.job, pod))).await;
-                outcome(pods, results)
-            }
-            Action::Delete(pods) => {
-                let expectations = &self.wakeups.expectations;
-                expectations.deletions(key, pods.iter().map(|pod| key_of(pod.as_ref())));
-                let results = join_all(pods.iter().map(|pod| async {
-                    let result = match self.untrack(pod).await {
-                        Ok(true) => self.delete_pod(input.job, pod).await,
-                        Ok(false) => Ok(false),
-                        Err(failure) => Err(failure),
-                    };
-                    // The cache will not show the deletion.
-                    if !matches!(result, Ok(true)) {
-                        expectations.deleted(key, &key_of(pod.as_ref()));
-                    }
-                    result
-                }))
-                .await;
-                outcome(pods, results)
-            }
-        }
-    }
-
-    async fn create(
-        &self,
-        key: &str,
-        input: &JobInput<'_>,
-        state: &JobState,
-        indexes: &[Option<i64>],
-    ) -> (Performed, Option<WorkloadError>) {
-        let (namespace, name) = split_key(key);
-        let (job, spec): (&Job, &JobSpec) = (input.job, input.spec);
-        let base = base_pod(job, spec);
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let expectations = &self.wakeups.expectations;
-        expectations.creations(key, indexes.len());
-        let outcome = slow_start(indexes.len(), at_once(&spec.template), |nth| {
-            let pod = match indexes.get(nth).copied().flatten() {
-                Some(index) => {
-                    indexed_pod(&base, spec, name, index, state.to_replace.get(&index).map(Arc::as_ref))
-                }
-                None => base.clone(),
-            };
-            let api = &api;
-            async move {
-                let cause = match api.create(&PostParams::default(), &pod).await {
-                    Ok(made) => {
-                        let message = format!("Created pod: {}", made.name_any());
-                        self.recorder.event(job, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
-                        return Ok(());
-                    }
-                    Err(cause) => cause,
-                };
-                let is_reported = !is_namespace_ending(&cause);
-                let failure = WorkloadError::Api { what: "create a pod for", object: named(job), cause };
-                if is_reported {
-                    let message = format!("Error creating: {}", failure.message());
-                    self.recorder.event(job, EventType::Warning, reason::FAILED_CREATE, message);
-                }
-                Err(failure)
-            }
-        })
-        .await;
-        (outcome.done..indexes.len()).for_each(|_| expectations.created(key));
-        let performed = Performed { deleted: Vec::new(), created: outcome.done };
-        let failure = outcome.failure.filter(|failure| match failure {
-            // The whole namespace is being deleted; there is no failure to report.
-            WorkloadError::Api { cause, .. } => !is_namespace_ending(cause),
-            _ => true,
-        });
-        (performed, failure)
-    }
-
-    /// Deletes a pod. Returns false if it no longer exists.
-    async fn delete_pod(&self, job: &Job, pod: &Pod) -> Result<bool, WorkloadError> {
-        let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
-        let exactly = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
-        match api.delete(&name, &DeleteParams::default().preconditions(exactly)).await {
-            Ok(_) => {
-                let message = format!("Deleted pod: {name}");
-                self.recorder.event(job, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
-                Ok(true)
-            }
-            Err(error) if is_not_found(&error) || is_conflict(&error) => Ok(false),
-            Err(cause) => {
-                let failure = WorkloadError::Api { what: "delete", object: named(pod), cause };
-                let message = format!("Error deleting: {}", failure.message());
-                self.recorder.event(job, EventType::Warning, reason::FAILED_DELETE, message);
-                Err(failure)
-            }
-        }
-    }
-
     /// Writes the list of finished pods, removes their finalizers, and writes the counters. If it stops after one of these steps,
     /// the next sync continues with the list.
     async fn save(
@@ -318,7 +223,7 @@ impl Manager {
         }
         let failure = self.untrack_all(key, &untrack, &mut tracked).await.err();
         let moved = count_untracked(&mut state.status, &tracked);
-        let ended = failure.is_none() && !is_partial && finish(&mut state.status, end.as_ref());
+        let ended = failure.is_none() && !is_partial && add_end(&mut state.status, end.as_ref());
         if moved || ended {
             self.write_status(key, &mut job, &state.status).await?;
         }
@@ -329,10 +234,9 @@ impl Manager {
     }
 
     async fn write_status(&self, key: &str, job: &mut Job, status: &JobStatus) -> Result<(), WorkloadError> {
-        let (namespace, name) = split_key(key);
-        let api: Api<Job> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<Job> = api_of(&self.client, job);
         job.status = Some(status.clone());
-        let written = api.replace_status(name, &PostParams::default(), job).await;
+        let written = api.replace_status(&job.name_any(), &PostParams::default(), job).await;
         let written = written.map_err(WorkloadError::api("write the status of", named(job)))?;
         job.metadata = written.metadata;
         let entry = (job.metadata.uid.clone(), version(job));
@@ -356,7 +260,7 @@ impl Manager {
     ) -> Result<(), WorkloadError> {
         let removed = &self.wakeups.removed;
         removed.expect(key, pods.iter().map(|pod| uid(pod).to_owned()));
-        let results = join_all(pods.iter().map(|pod| self.untrack(pod))).await;
+        let results = limited(pods.len(), |nth| self.untrack(&pods[nth])).await;
         let mut failure = None;
         for (pod, result) in pods.iter().zip(results) {
             if !matches!(result, Ok(true)) {
@@ -371,11 +275,11 @@ impl Manager {
     }
 
     /// Removes the finalizer of a pod. Returns false if the pod no longer exists.
-    async fn untrack(&self, pod: &Pod) -> Result<bool, WorkloadError> {
+    pub(super) async fn untrack(&self, pod: &Pod) -> Result<bool, WorkloadError> {
         if !is_tracked(pod) {
             return Ok(true);
         }
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
+        let api: Api<Pod> = api_of(&self.client, pod);
         let patch = json!({"metadata": {"uid": pod.metadata.uid,
             "$deleteFromPrimitiveList/finalizers": [FINALIZER_JOB_TRACKING]}});
         match api.patch(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(&patch)).await {
@@ -429,21 +333,6 @@ impl Manager {
         self.backoffs.lock().remove(key);
         self.written.lock().remove(key);
     }
-}
-
-/// The pods that no longer exist or are being deleted, and the first failure.
-fn outcome(
-    pods: &[Arc<Pod>],
-    results: Vec<Result<bool, WorkloadError>>,
-) -> (Performed, Option<WorkloadError>) {
-    let (mut performed, mut failure) = (Performed::default(), None);
-    for (pod, result) in pods.iter().zip(results) {
-        match result {
-            Ok(_) => performed.deleted.push(Arc::clone(pod)),
-            Err(error) => failure = failure.or(Some(error)),
-        }
-    }
-    (performed, failure)
 }
 
 /// The version of a Job as a number; 0 if it is none.

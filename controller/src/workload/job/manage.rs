@@ -1,6 +1,6 @@
 //! Decides which pods of a Job to create or delete. Pure functions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ pub enum Action {
     Skip,
     /// The pods are as they should be.
     Nothing,
-    /// The Job ends: delete these pods. Their finalizer stays until they are counted.
+    /// The Job ends: delete all active pods. Their finalizer stays until they are counted. The end is saved only after all of them are
+    /// deleted, so this action has no limit: the remaining pods alone could be no reason to end the Job.
     Stop(Vec<Arc<Pod>>),
     /// Delete these pods, which do not count as failed: first remove their finalizer.
     Delete(Vec<Arc<Pod>>),
@@ -44,7 +45,7 @@ pub fn action(input: &JobInput<'_>, state: &JobState) -> Action {
     }
     let active = i64::try_from(state.active.len()).unwrap_or(i64::MAX);
     if is_suspended(input.spec) {
-        return Action::Delete(state.active.clone());
+        return Action::Delete(state.active.iter().take(BURST).cloned().collect());
     }
     let parallelism = parallelism(input.spec);
     let wanted = match input.spec.completions {
@@ -122,7 +123,8 @@ fn surplus(input: &JobInput<'_>, state: &JobState, count: usize) -> Vec<Arc<Pod>
     let mut left = Vec::new();
     for mut pods in by_index.into_values() {
         let gone = first(&pods, pods.len() - 1);
-        pods.retain(|pod| !gone.iter().any(|other| Arc::ptr_eq(pod, other)));
+        let pointers: HashSet<*const Pod> = gone.iter().map(Arc::as_ptr).collect();
+        pods.retain(|pod| !pointers.contains(&Arc::as_ptr(pod)));
         left.append(&mut pods);
         surplus.extend(gone);
     }

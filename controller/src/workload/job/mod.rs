@@ -15,6 +15,7 @@ pub mod failure_policy;
 pub mod finalizers;
 pub mod indexes;
 pub mod manage;
+mod perform;
 pub mod pod_facts;
 pub mod pods;
 pub mod spec;
@@ -22,7 +23,7 @@ pub mod success_policy;
 pub mod template;
 pub mod track;
 
-pub use conditions::{finish, is_finished};
+pub use conditions::{end_of, is_finished};
 pub use control::run;
 
 #[cfg(test)]

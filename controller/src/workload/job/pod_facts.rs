@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::JobSpec;
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus};
-use kube::core::ObjectMeta;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use orlop_client::meta::{annotation, has_finalizer, is_terminating};
 use orlop_client::names::{
     ANN_JOB_COMPLETION_INDEX, ANN_JOB_INDEX_FAILURE_COUNT, ANN_JOB_INDEX_IGNORED_FAILURE_COUNT,
@@ -14,6 +13,7 @@ use orlop_client::names::{
 use orlop_client::pods::phase;
 
 use super::spec::replaces_only_failed;
+use crate::workload::replica::{is_sidecar, replica};
 
 /// The annotations that decisions read.
 const ANNOTATIONS: [&str; 3] =
@@ -74,7 +74,7 @@ pub fn ended_at(pod: &Pod) -> Timestamp {
 fn containers_ended_at(pod: &Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref()?;
     let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let sidecars: HashSet<&str> = init.filter(is_sidecar).map(|container| container.name.as_str()).collect();
+    let sidecars: HashSet<&str> = init.filter(|one| is_sidecar(one)).map(|one| one.name.as_str()).collect();
     let beside = status.init_container_statuses.iter().flatten();
     let beside = beside.filter(|container| sidecars.contains(container.name.as_str()));
     let mut last = None;
@@ -97,53 +97,20 @@ fn deleted_at(pod: &Pod) -> Option<Timestamp> {
     pod.metadata.deletion_timestamp.as_ref()?.0.checked_sub(grace).ok()
 }
 
-fn is_sidecar(container: &&Container) -> bool {
-    container.restart_policy.as_deref() == Some("Always")
-}
-
-/// The part of a pod from which the controller decides: a Job may have tens of thousands of pods. See
-/// [`replica`](crate::workload::replica::replica).
+/// The part of a pod from which the controller decides, see [`replica`]. The deletion cost has no effect on Jobs.
 pub fn relevant_part(pod: &Pod) -> Pod {
-    let metadata = &pod.metadata;
-    let annotations =
-        metadata.annotations.iter().flatten().filter(|(name, _)| ANNOTATIONS.contains(&name.as_str()));
-    Pod {
-        metadata: ObjectMeta {
-            annotations: Some(annotations.map(|(name, value)| (name.clone(), value.clone())).collect()),
-            creation_timestamp: metadata.creation_timestamp.clone(),
-            deletion_grace_period_seconds: metadata.deletion_grace_period_seconds,
-            deletion_timestamp: metadata.deletion_timestamp.clone(),
-            finalizers: metadata.finalizers.clone(),
-            labels: metadata.labels.clone(),
-            name: metadata.name.clone(),
-            namespace: metadata.namespace.clone(),
-            owner_references: metadata.owner_references.clone(),
-            resource_version: metadata.resource_version.clone(),
-            uid: metadata.uid.clone(),
-            ..ObjectMeta::default()
-        },
-        spec: pod.spec.as_ref().map(|spec| PodSpec {
-            node_name: spec.node_name.clone(),
-            init_containers: spec.init_containers.as_ref().map(|all| {
-                all.iter()
-                    .filter(is_sidecar)
-                    .map(|sidecar| Container {
-                        name: sidecar.name.clone(),
-                        restart_policy: sidecar.restart_policy.clone(),
-                        ..Container::default()
-                    })
-                    .collect()
-            }),
-            ..PodSpec::default()
-        }),
-        status: pod.status.as_ref().map(|status| PodStatus {
-            phase: status.phase.clone(),
-            conditions: status.conditions.clone(),
-            container_statuses: ends(status.container_statuses.as_deref()),
-            init_container_statuses: ends(status.init_container_statuses.as_deref()),
-            ..PodStatus::default()
-        }),
+    let mut part = replica(pod);
+    let annotations = pod.metadata.annotations.iter().flatten();
+    let annotations = annotations.filter(|(name, _)| ANNOTATIONS.contains(&name.as_str()));
+    let meta = &mut part.metadata;
+    meta.annotations = Some(annotations.map(|(name, value)| (name.clone(), value.clone())).collect());
+    meta.deletion_grace_period_seconds = pod.metadata.deletion_grace_period_seconds;
+    meta.finalizers.clone_from(&pod.metadata.finalizers);
+    if let (Some(part), Some(status)) = (&mut part.status, &pod.status) {
+        part.container_statuses = ends(status.container_statuses.as_deref());
+        part.init_container_statuses = ends(status.init_container_statuses.as_deref());
     }
+    part
 }
 
 /// The names, states and restarts of containers.

@@ -159,7 +159,7 @@ pub fn count_untracked(status: &mut JobStatus, tracked: &HashSet<String>) -> boo
 }
 
 /// Adds the final condition if all pods have ended and are counted. Returns whether the Job has ended.
-pub fn finish(status: &mut JobStatus, end: Option<&JobCondition>) -> bool {
+pub fn add_end(status: &mut JobStatus, end: Option<&JobCondition>) -> bool {
     let Some(end) = end else { return false };
     let lists = status.uncounted_terminated_pods.as_ref();
     let is_counted = lists.is_none_or(|lists| lists.succeeded.is_none() && lists.failed.is_none());

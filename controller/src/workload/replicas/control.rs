@@ -4,34 +4,31 @@
 
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, join, join_all};
+use futures::future::{BoxFuture, join};
 use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
-use kube::api::{DeleteParams, PostParams, Preconditions};
-use kube::{Client, ResourceExt};
-use orlop_client::api::Api;
+use kube::Client;
 
 use super::decide::{Act, decide, is_same_status, status, wanted};
 use super::kind::Replicated;
 use crate::context::{Context, ControllerError};
-use crate::workload::adopt::{claim, named};
-use crate::workload::batch::{at_once, slow_start};
+use crate::workload::adopt::claim;
 use crate::workload::error::WorkloadError;
 use crate::workload::expectations::Expectations;
 use crate::workload::owned::{
     Adopter, INDEX_CONTROLLER, candidate_pods, controller_of, controller_reference, former_owners,
     index_by_controller, index_owners, owner_key, selector_of, wooers,
 };
+use crate::workload::pod_control::PodControl;
 use crate::workload::ready::{is_active, is_leaving, next_available};
 use crate::workload::replica::replica;
 use crate::workload::template::pod_from;
+use crate::workload::writes::write_status;
 use orlop_apimachinery::clock::Clock;
-use orlop_client::client::{is_conflict, is_not_found};
 use orlop_client::informer::{Change, Informer, key_of, split_key};
 use orlop_client::meta::is_terminating;
-use orlop_client::names::reason;
 use orlop_client::queue::WorkQueue;
-use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::recorder::Recorder;
 use orlop_client::worker;
 
 /// Runs the ReplicaSet controller.
@@ -58,13 +55,8 @@ async fn run<K: Replicated>(context: Context) -> Result<(), ControllerError> {
     index_owners(&this.sets);
     index_by_controller(&this.sets);
     let _sets = this.sets.add_handler({
-        let (queue, expectations) = (queue.clone(), Arc::clone(&this.expectations));
-        move |change: &Change<K>| {
-            if change.gone_uid().is_some() {
-                expectations.forget(change.key());
-            }
-            queue.add(change.key().to_string());
-        }
+        let queue = queue.clone();
+        move |change: &Change<K>| queue.add(change.key().to_string())
     });
     let _pods = this.pods.add_handler({
         let (queue, expectations, sets) = (queue.clone(), Arc::clone(&this.expectations), this.sets.clone());
@@ -133,12 +125,12 @@ impl<K: Replicated> Manager<K> {
         };
         index_by_controller(&self.pods);
         // Check this before reading the pods: a change in between is then counted twice at worst, never missed.
-        let is_current = self.expectations.are_met(&key);
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        let is_current = self.expectations.are_met(&key, uid);
         let set = object.to_set();
         let Some(spec) = &set.spec else { return Ok(()) };
         let Some(selector) = selector_of(&spec.selector) else { return Ok(()) };
-        let (namespace, uid) = (split_key(&key).0, object.meta().uid.as_deref().unwrap_or_default());
-        let found = candidate_pods(&self.pods, namespace, uid, &spec.selector);
+        let found = candidate_pods(&self.pods, split_key(&key).0, uid, &spec.selector);
         let controls = |pod: &&Arc<Pod>| controller_of(&pod.metadata).is_some_and(|owner| owner.uid == uid);
         let leaving = found.iter().filter(controls).filter(|pod| is_leaving(pod)).count();
         let alive = found.into_iter().filter(|pod| is_active(pod)).collect();
@@ -174,10 +166,22 @@ impl<K: Replicated> Manager<K> {
         } else {
             Vec::new()
         };
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        let (client, recorder, expectations) = (&self.client, &self.recorder, self.expectations.as_ref());
+        let control = PodControl { client, recorder, owner: object, key, expectations };
         match decide(set, active, &related, self.clock.now()) {
             Act::Nothing => Ok(()),
-            Act::Create(count) => self.create(key, object, set, count).await,
-            Act::Delete(pods) => self.delete(key, object, pods).await,
+            Act::Create(count) => {
+                let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
+                let pod = pod_from(&template, split_key(key).0, controller_reference(object));
+                self.expectations.creations(key, uid, count);
+                let outcome = control.create_expected(&template, count, |_| pod.clone()).await;
+                outcome.failure.map_or(Ok(()), Err)
+            }
+            Act::Delete(pods) => {
+                self.expectations.deletions(key, uid, pods.iter().map(|pod| key_of(pod.as_ref())));
+                control.delete_expected(&pods).await
+            }
         }
     }
 
@@ -190,76 +194,6 @@ impl<K: Replicated> Manager<K> {
         pods.map(|pod| Arc::new(replica(&pod))).collect()
     }
 
-    /// If the process stops halfway, the pods created so far are in the cache after a restart, and the next sync
-    /// creates only the missing ones.
-    async fn create(
-        &self,
-        key: &str,
-        object: &K,
-        set: &ReplicaSet,
-        count: usize,
-    ) -> Result<(), WorkloadError> {
-        let (namespace, name) = split_key(key);
-        let template = set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
-        let pod = pod_from(&template, namespace, controller_reference(object));
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        self.expectations.creations(key, count);
-        let outcome = slow_start(count, at_once(&template), |_| async {
-            match api.create(&PostParams::default(), &pod.clone()).await {
-                Ok(made) => {
-                    let message = format!("Created pod: {}", made.name_any());
-                    self.recorder.event(object, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
-                    Ok(())
-                }
-                Err(cause) => {
-                    Err(WorkloadError::Api { what: "create a pod for", object: name.to_owned(), cause })
-                }
-            }
-        })
-        .await;
-        (outcome.done..count).for_each(|_| self.expectations.created(key));
-        match outcome.failure {
-            // The whole namespace is being deleted; there is no failure to report.
-            Some(WorkloadError::Api { cause, .. }) if is_namespace_ending(&cause) => Ok(()),
-            Some(failure) => {
-                let message = format!("Error creating: {}", failure.message());
-                self.recorder.event(object, EventType::Warning, reason::FAILED_CREATE, message);
-                Err(failure)
-            }
-            None => Ok(()),
-        }
-    }
-
-    async fn delete(&self, key: &str, object: &K, pods: Vec<Arc<Pod>>) -> Result<(), WorkloadError> {
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), split_key(key).0);
-        self.expectations.deletions(key, pods.iter().map(|pod| key_of(pod.as_ref())));
-        let results = join_all(pods.iter().map(|pod| async {
-            let name = pod.name_any();
-            let exactly = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
-            match api.delete(&name, &DeleteParams::default().preconditions(exactly)).await {
-                Ok(_) => {
-                    let message = format!("Deleted pod: {name}");
-                    self.recorder.event(object, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
-                    Ok(())
-                }
-                // The pod is already gone or replaced.
-                Err(error) if is_not_found(&error) || is_conflict(&error) => {
-                    self.expectations.deleted(key, &key_of(pod.as_ref()));
-                    Ok(())
-                }
-                Err(cause) => {
-                    self.expectations.deleted(key, &key_of(pod.as_ref()));
-                    let failure = WorkloadError::Api { what: "delete", object: named(pod.as_ref()), cause };
-                    let message = format!("Error deleting: {}", failure.message());
-                    self.recorder.event(object, EventType::Warning, reason::FAILED_DELETE, message);
-                    Err(failure)
-                }
-            }
-        }))
-        .await;
-        results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
-    }
-
     async fn write_status(
         &self,
         object: &K,
@@ -269,17 +203,7 @@ impl<K: Replicated> Manager<K> {
         if set.status.as_ref().is_some_and(|old| is_same_status(old, &status)) {
             return Ok(());
         }
-        let key = key_of(object);
-        let (namespace, name) = split_key(&key);
-        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
-        let changed = object.with_status(status);
-        match api.replace_subresource("status", name, &PostParams::default(), &changed).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(cause) => {
-                Err(WorkloadError::Api { what: "write the status of", object: named(object), cause })
-            }
-        }
+        write_status(&self.client, &object.with_status(status)).await
     }
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::workload::ready::{is_active, is_ready, ready_since};
-use crate::workload::replica::ANN_DELETION_COST;
+use crate::workload::replica::{ANN_DELETION_COST, is_sidecar};
 use orlop_client::meta::annotation;
 use orlop_client::pods::{node_name, phase};
 
@@ -94,10 +94,8 @@ fn deletion_cost(pod: &Pod) -> i32 {
 fn restarts(pod: &Pod) -> (i32, i32) {
     let Some(status) = &pod.status else { return (0, 0) };
     let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
-    let sidecars: HashSet<&str> = init
-        .filter(|container| container.restart_policy.as_deref() == Some("Always"))
-        .map(|container| container.name.as_str())
-        .collect();
+    let sidecars: HashSet<&str> =
+        init.filter(|container| is_sidecar(container)).map(|container| container.name.as_str()).collect();
     let containers = status.container_statuses.iter().flatten().map(|container| container.restart_count);
     let beside = status.init_container_statuses.iter().flatten();
     let beside = beside.filter(|container| sidecars.contains(container.name.as_str()));

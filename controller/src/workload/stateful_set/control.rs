@@ -23,10 +23,11 @@ use crate::workload::adopt::{claim as claim_objects, named};
 use crate::workload::batch::{at_once, slow_start};
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
-    Adopter, INDEX_NAMESPACE, Namespaced, candidate_pods, candidates, former_owners, index_by_controller,
-    index_owners, owner_key, selector_of, wooers,
+    INDEX_NAMESPACE, Namespaced, candidate_pods, candidates, index_by_controller, index_owners,
+    member_changed, selector_of,
 };
 use crate::workload::ready::next_available;
+use crate::workload::writes::{api_of, delete_revision, write_status};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::client::{is_already_exists, is_not_found};
 use orlop_client::informer::{Change, Informer, key_of, split_key};
@@ -85,23 +86,6 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         .await;
         Ok(())
     })
-}
-
-/// Queues the sets that control the object, controlled it, or may adopt it.
-pub(crate) fn member_changed<K: Namespaced, O: Adopter>(
-    change: &Change<K>,
-    sets: &Informer<O>,
-    queue: &WorkQueue<String>,
-) {
-    if sets.is_empty() {
-        return;
-    }
-    former_owners(change, sets).into_iter().for_each(|key| queue.add(key));
-    let Some(member) = change.new.as_deref() else { return };
-    match owner_key(sets, member.meta()) {
-        Some(key) => queue.add(key.to_string()),
-        None => wooers(member, sets).into_iter().for_each(|key| queue.add(key)),
-    }
 }
 
 /// Queues the sets that a deleted claim may belong to: a pod may wait for its deletion, or for its replacement.
@@ -174,7 +158,7 @@ impl RevisionKeeper {
         let mut used: BTreeSet<&str> = pods.iter().map(|pod| revision_of(pod)).collect();
         used.extend([update.name.as_str(), current.name.as_str()]);
         for at in surplus(&set, &history, &used) {
-            self.delete_revision(&history[at]).await?;
+            delete_revision(&self.client, &history[at]).await?;
         }
         Ok(())
     }
@@ -406,28 +390,11 @@ impl RevisionKeeper {
         if set.status.as_ref().is_some_and(|old| is_same_status(old, &status)) {
             return Ok(());
         }
-        let changed = StatefulSet { status: Some(status), ..set.clone() };
-        let api: Api<StatefulSet> = self.api(set);
-        match api.replace_subresource("status", name(set), &PostParams::default(), &changed).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(cause) => Err(WorkloadError::Api { what: "write the status of", object: named(set), cause }),
-        }
-    }
-
-    async fn delete_revision(&self, revision: &ControllerRevision) -> Result<(), WorkloadError> {
-        let exactly = Preconditions { uid: revision.metadata.uid.clone(), resource_version: None };
-        let api: Api<ControllerRevision> = self.api(revision);
-        match api.delete(&revision.name_any(), &DeleteParams::default().preconditions(exactly)).await {
-            Ok(_) => Ok(()),
-            Err(error) if is_not_found(&error) => Ok(()),
-            Err(cause) => Err(WorkloadError::Api { what: "delete", object: named(revision), cause }),
-        }
+        write_status(&self.client, &StatefulSet { status: Some(status), ..set.clone() }).await
     }
 
     /// The API for a kind in the namespace of `neighbour`.
     fn api<K: Namespaced>(&self, neighbour: &impl kube::Resource) -> Api<K> {
-        let namespace = neighbour.meta().namespace.as_deref().unwrap_or_default();
-        Api::namespaced(self.client.clone(), namespace)
+        api_of(&self.client, neighbour)
     }
 }

@@ -3,6 +3,7 @@
 
 mod actions;
 mod faults;
+mod many_pods;
 mod runs;
 
 use k8s_openapi::api::batch::v1::Job;
