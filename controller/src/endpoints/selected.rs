@@ -1,28 +1,19 @@
 //! Finds the pods of a Service and the Services of a pod through indexes by labels.
 //!
-//! The index of pods is added when the first Service with a selector is synced. Until then, it costs nothing.
+//! The index of pods is added when the first Service with a selector is synced ([`with_first_label`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use orlop_client::informer::{Change, Informer, key_of};
+use orlop_client::pods::{label_value, namespace_value, with_first_label};
 
 use super::pods::{addresses, selector};
 use crate::workload::ready::is_ready;
 
-/// Name of the index of pods by each of their labels.
-const INDEX_LABEL: &str = "endpoints-label";
 /// Name of the index of Services by a label that their selector requires, and by their namespace.
 const INDEX_SELECTOR: &str = "endpoints-selector";
-
-fn label_value(namespace: &str, key: &str, value: &str) -> String {
-    format!("{namespace}/{key}={value}")
-}
-
-fn namespace_value(namespace: &str) -> String {
-    format!("{namespace}/")
-}
 
 /// Adds the index of Services that [`services_to_sync`] uses.
 pub fn index_services(services: &Informer<Service>) {
@@ -40,13 +31,10 @@ pub fn selected_pods(
     namespace: &str,
     selector: &BTreeMap<String, String>,
 ) -> Vec<Arc<Pod>> {
-    pods.add_index(INDEX_LABEL, |pod| {
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let labels = pod.metadata.labels.iter().flatten();
-        labels.map(|(key, value)| label_value(namespace, key, value)).collect()
-    });
-    let Some((key, value)) = selector.iter().next() else { return Vec::new() };
-    let near = pods.each_by_index(INDEX_LABEL, &label_value(namespace, key, value));
+    if selector.is_empty() {
+        return Vec::new();
+    }
+    let near = with_first_label(pods, namespace, Some(selector));
     near.filter(|pod| has_labels(pod, selector)).collect()
 }
 
