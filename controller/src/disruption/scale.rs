@@ -131,7 +131,8 @@ impl Scales {
 
 /// Whether the server can serve a group version. Other texts would change the path of a request.
 fn is_group_version(text: &str) -> bool {
-    let (group, version) = text.split_once('/').map_or((None, text), |(group, version)| (Some(group), version));
+    let (group, version) =
+        text.split_once('/').map_or((None, text), |(group, version)| (Some(group), version));
     group.is_none_or(|group| dns_subdomain(group).is_empty()) && dns_label(version).is_empty()
 }
 

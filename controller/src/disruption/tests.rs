@@ -200,7 +200,11 @@ fn budgets_are_found_by_the_labels_of_a_pod() {
     selectors.set("n/deleted", None);
     for (case, labels, want) in [
         ("1 one label", json!({"app": "web"}), vec!["n/all", "n/has-app", "n/web"]),
-        ("2 two labels", json!({"app": "web", "tier": "front"}), vec!["n/all", "n/front", "n/has-app", "n/web"]),
+        (
+            "2 two labels",
+            json!({"app": "web", "tier": "front"}),
+            vec!["n/all", "n/front", "n/has-app", "n/web"],
+        ),
         ("3 the former selector of a budget", json!({"app": "db"}), vec!["n/all", "n/has-app"]),
         ("4 the new selector of a budget", json!({"app": "mail"}), vec!["n/all", "n/db", "n/has-app"]),
         ("5 no labels", json!({}), vec!["n/all"]),
@@ -208,7 +212,10 @@ fn budgets_are_found_by_the_labels_of_a_pod() {
         let labels = serde_json::from_value(labels).unwrap();
         assert_eq!(selectors.of("n", Some(&labels)), want, "{case}");
     }
-    assert_eq!(["n", "other", "n2", ""].map(|namespace| selectors.has_any(namespace)), [true, true, false, false]);
+    assert_eq!(
+        ["n", "other", "n2", ""].map(|namespace| selectors.has_any(namespace)),
+        [true, true, false, false]
+    );
     selectors.set("other/web", None);
     assert!(!selectors.has_any("other"));
 }
@@ -351,7 +358,12 @@ async fn resources_are_discovered_once_for_many_syncs() {
     api.seed(stored_budget(json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}})));
     let _running = api.start(&THIS, Options::default());
     for ready in ["False", "True", "False"] {
-        api.patch("pods", "default/a", "", json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}}));
+        api.patch(
+            "pods",
+            "default/a",
+            "",
+            json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}}),
+        );
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let count = |wanted: &str| api.requests().iter().filter(|request| *request == wanted).count();
@@ -365,8 +377,10 @@ async fn sync_requests_a_limited_number_of_scales() {
     let api = FakeApi::new();
     for n in 0..1100 {
         let (name, uid) = (format!("d{n}"), format!("u{n}"));
-        api.seed(json!({"kind": "Deployment", "metadata": {"namespace": "default", "name": name, "uid": uid},
-            "spec": {"replicas": 1, "selector": {}}}));
+        api.seed(
+            json!({"kind": "Deployment", "metadata": {"namespace": "default", "name": name, "uid": uid},
+            "spec": {"replicas": 1, "selector": {}}}),
+        );
         let mut pod = stored_pod(&name, json!({"app": "web"}), Some(("Deployment", &uid)));
         pod["metadata"]["ownerReferences"][0]["name"] = json!(name);
         api.seed(pod);

@@ -86,7 +86,10 @@ fn names_of_many_claims_are_found_in_linear_time() {
             (0..n).map(|n| json!({"name": format!("e{n}"), "resourceClaimTemplateName": "t"})).collect();
         let statuses: Vec<Value> =
             (0..n).map(|n| json!({"name": format!("e{n}"), "resourceClaimName": format!("c{n}")})).collect();
-        typed(pod("p", json!({"spec": {"resourceClaims": entries}, "status": {"resourceClaimStatuses": statuses}})))
+        typed(pod(
+            "p",
+            json!({"spec": {"resourceClaims": entries}, "status": {"resourceClaimStatuses": statuses}}),
+        ))
     };
     assert_eq!(PodClaims::of(&input(3)).names(), ["c0", "c1", "c2"]);
     assert_linear("claims of a pod", 1_000, input, |pod| PodClaims::of(pod).names().len());
@@ -106,12 +109,17 @@ fn created_claims_are_known_until_the_cache_contains_them() {
     assert_eq!((created.get("u", "b"), created.get("v", "a").as_deref()), (None, Some("3")));
     created.remove("v", "a", "3");
     assert!(created.is_empty());
-    assert_linear("deleted pods", 1_000, |n| n, |n| {
-        let uids: Vec<String> = (0..*n).map(|n| format!("uid-{n}")).collect();
-        uids.iter().for_each(|uid| created.add(uid, "gpu", "claim"));
-        uids.iter().for_each(|uid| created.remove_pod(uid));
-        assert!(created.is_empty());
-    });
+    assert_linear(
+        "deleted pods",
+        1_000,
+        |n| n,
+        |n| {
+            let uids: Vec<String> = (0..*n).map(|n| format!("uid-{n}")).collect();
+            uids.iter().for_each(|uid| created.add(uid, "gpu", "claim"));
+            uids.iter().for_each(|uid| created.remove_pod(uid));
+            assert!(created.is_empty());
+        },
+    );
 }
 
 #[test]
