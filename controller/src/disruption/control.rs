@@ -14,7 +14,7 @@ use orlop_apimachinery::clock::Clock;
 use orlop_apimachinery::labels::Selector;
 use orlop_client::api::Api;
 use orlop_client::client::is_not_found;
-use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::names::{COMPONENT_DISRUPTION, controller, reason};
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};

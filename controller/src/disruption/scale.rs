@@ -101,7 +101,7 @@ impl Scales {
             return Ok(None);
         }
         let served = match is_group_version(&owner.api_version) {
-            true => self.discovery.resources(&owner.api_version).await?,
+            true => self.discovery.resources(&owner.api_version, &owner.kind).await?,
             false => None,
         };
         let Some(plural) = plural_of(served.as_deref(), &owner.kind) else {
