@@ -6,22 +6,17 @@
 //! Upstream: `pkg/controlplane/controller/clusterauthenticationtrust`.
 
 use jiff::{SignedDuration, Timestamp};
-use orlop_api::object::{Object, show_time};
 use orlop_auth::certificate::not_after;
 use orlop_auth::front_proxy::FrontProxyConfig;
 use orlop_auth::pem;
-use orlop_store::{CommitError, Expect, Key, Op, Write};
+use orlop_store::CommitError;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Map, Value, json};
 
-use crate::dispatch;
-use crate::encode::stored;
-use crate::registry::by_resource;
 use crate::state::Inner;
-use crate::verbs::write::first_generation;
+use crate::system_config_map::SystemConfigMap;
 
-const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 const CLIENT_CA: &str = "client-ca-file";
 const PROXY_CA: &str = "requestheader-client-ca-file";
@@ -38,32 +33,14 @@ pub(crate) async fn keep(server: &Inner) -> Result<(), String> {
     if server.store.usage().full {
         return Ok(());
     }
-    let Some(kind) = by_resource("", "v1", "configmaps") else { return Ok(()) };
-    let key = dispatch::key(kind, NAMESPACE, NAME);
-    let head = server.store.head();
-    let found = head.get(&key);
-    let existing = found.map(|record| stored::decode(record)).transpose().map_err(|error| error.message)?;
-    let old = existing.as_ref().and_then(|map| map.at(&["data"])?.as_object().cloned()).unwrap_or_default();
+    let Some(map) = SystemConfigMap::read(server, NAME)? else { return Ok(()) };
+    let old = map.existing().and_then(|map| map.at(&["data"])?.as_object().cloned()).unwrap_or_default();
     let [users, proxies] = authorities.certificates();
     let data = combined(&old, &users, &proxies, server.config.auth.front_proxy.as_ref(), server.now());
     if data == old {
         return Ok(());
     }
-    let (mut object, expect) = match (existing, found) {
-        (Some(map), Some(record)) => (map, Expect::Revision(record.mod_revision)),
-        _ => {
-            let mut map = Object::from_value(json!({"metadata": {"name": NAME, "namespace": NAMESPACE}}));
-            map.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
-            map.set(&["metadata", "creationTimestamp"], show_time(server.now()));
-            first_generation(kind, &mut map);
-            kind.prepare_create(&mut map, server.now());
-            (map, Expect::Absent)
-        }
-    };
-    object.set(&["data"], Value::Object(data));
-    object.meta().remove("resourceVersion");
-    let (value, view) = stored::encode(kind, &object);
-    let write = Write { key: Key::from(key), expect, op: Op::Put { value, view } };
+    let write = map.write(server, &["data"], Value::Object(data));
     match server.store.commit(vec![write]).await {
         // On a conflict, another writer was faster; the next round checks again.
         Ok(_) | Err(CommitError::Conflict { .. }) => Ok(()),

@@ -39,6 +39,7 @@ pub mod server;
 pub mod service_account;
 pub mod services;
 mod state;
+mod system_config_map;
 mod system_objects;
 mod unread_body;
 mod verbs;

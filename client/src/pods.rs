@@ -1,4 +1,4 @@
-//! Facts about pods for controllers: their claims, whether they have ended, and which pods have some labels.
+//! Facts about pods for controllers: their claims, their labels, and whether they have ended. Pure functions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,9 +12,8 @@ use crate::informer::Informer;
 pub const INDEX_CLAIM: &str = "claim";
 /// Name of the index of pods by node name; pods without a node are not indexed.
 pub const INDEX_NODE: &str = "node";
-
-/// Name of the index of pods by their namespace, and by their namespace and each of their labels.
-const INDEX_LABEL: &str = "namespace-label";
+/// Name of the index of pods by their namespace, alone and with each of their labels.
+pub const INDEX_LABEL: &str = "namespaced-label";
 
 /// Adds the index [`INDEX_CLAIM`].
 pub fn index_by_claim(pods: &Informer<Pod>) {
@@ -26,28 +25,45 @@ pub fn index_by_node(pods: &Informer<Pod>) {
     pods.add_index(INDEX_NODE, |pod| node_name(pod).map(str::to_owned).into_iter().collect());
 }
 
-/// The pods of a namespace with all these labels, by key; without labels, all pods of the namespace. The first call adds the
-/// index that it uses; until then, the index costs nothing.
+/// The value of the index [`INDEX_LABEL`] for the pods of a namespace with this label.
+pub fn label_value(namespace: &str, key: &str, value: &str) -> String {
+    format!("{namespace}/{key}={value}")
+}
+
+/// The value of the index [`INDEX_LABEL`] for all pods of a namespace.
+pub fn namespace_value(namespace: &str) -> String {
+    format!("{namespace}/")
+}
+
+/// The pods of a namespace with the first of these labels, or all its pods if there are no labels, by name. Decodes each pod
+/// when the iterator reaches it. The first call adds the index [`INDEX_LABEL`]; until then, it costs nothing.
+pub fn with_first_label(
+    pods: &Informer<Pod>,
+    namespace: &str,
+    labels: Option<&BTreeMap<String, String>>,
+) -> impl Iterator<Item = Arc<Pod>> + use<> {
+    pods.add_index(INDEX_LABEL, |pod| {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let labels = pod.metadata.labels.iter().flatten();
+        labels
+            .map(|(key, value)| label_value(namespace, key, value))
+            .chain([namespace_value(namespace)])
+            .collect()
+    });
+    let first = labels.and_then(BTreeMap::first_key_value);
+    let value =
+        first.map_or_else(|| namespace_value(namespace), |(key, value)| label_value(namespace, key, value));
+    pods.each_by_index(INDEX_LABEL, &value)
+}
+
+/// The pods of a namespace with all these labels, by name; without labels, all pods of the namespace.
 pub fn selected<'l>(
     pods: &Informer<Pod>,
     namespace: &str,
     labels: &'l BTreeMap<String, String>,
 ) -> impl Iterator<Item = Arc<Pod>> + use<'l> {
-    pods.add_index(INDEX_LABEL, |pod| {
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let labels = pod.metadata.labels.iter().flatten();
-        let values = labels.map(|(key, value)| label_value(namespace, Some((key, value))));
-        values.chain([label_value(namespace, None)]).collect()
-    });
-    let near = pods.each_by_index(INDEX_LABEL, &label_value(namespace, labels.iter().next()));
+    let near = with_first_label(pods, namespace, Some(labels));
     near.filter(move |pod| has_labels(pod, labels))
-}
-
-fn label_value(namespace: &str, label: Option<(&String, &String)>) -> String {
-    match label {
-        Some((key, value)) => format!("{namespace}/{key}={value}"),
-        None => format!("{namespace}/"),
-    }
 }
 
 /// Whether the pod has all these labels.
@@ -166,6 +182,30 @@ mod tests {
         assert_eq!(names("ns", &[("app", "web"), ("tier", "front")]), ["b"]);
         assert_eq!(names("ns", &[]), ["a", "b", "c"]);
         assert_eq!(names("other", &[("app", "web")]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn labels_select_pods_of_their_namespace() {
+        let pods = Informer::new();
+        for (namespace, name, labels) in [
+            ("ns", "a", json!({"app": "web", "tier": "front"})),
+            ("ns", "b", json!({"app": "db"})),
+            ("other", "c", json!({"app": "web"})),
+        ] {
+            pods.apply(pod(json!({"metadata": {"namespace": namespace, "name": name, "labels": labels}})));
+        }
+        for (case, labels, want) in [
+            ("1 one label", json!({"app": "web"}), vec!["a"]),
+            ("2 only the first label counts", json!({"app": "db", "tier": "front"}), vec!["b"]),
+            ("3 no such pod", json!({"tier": "back"}), vec![]),
+            ("4 no labels", json!({}), vec!["a", "b"]),
+        ] {
+            let labels: BTreeMap<String, String> = serde_json::from_value(labels).unwrap();
+            let found = with_first_label(&pods, "ns", Some(&labels));
+            let names: Vec<String> = found.filter_map(|pod| pod.metadata.name.clone()).collect();
+            assert_eq!(names, want, "{case}");
+        }
+        assert_eq!(with_first_label(&pods, "ns", None).count(), 2);
     }
 
     #[test]

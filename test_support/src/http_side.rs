@@ -167,16 +167,34 @@ fn serve(api: &FakeApi, call: &Call) -> Answer {
     api.change(|store, now| match call.verb {
         "get" => store.get(kind, namespace, name).map(|o| shown(call, o)),
         "list" => {
-            let items: Vec<Value> = store
+            let mut items: Vec<Value> = store
                 .list(kind, namespace)
                 .into_iter()
                 .filter(|o| selected(call, o))
                 .map(|o| shown(call, o))
                 .collect();
+            // The token contains the revision of the first page, so that a watch from there repeats later changes, and the last object.
+            let key = |object: &Value| {
+                (text(object, "/metadata/namespace").to_owned(), text(object, "/metadata/name").to_owned())
+            };
+            let token: Vec<&str> =
+                call.query.get("continue").map_or(Vec::new(), |token| token.split('|').collect());
+            let mut revision = store.revision.to_string();
+            if let [first, namespace, name] = *token {
+                first.clone_into(&mut revision);
+                items.retain(|object| key(object) > (namespace.to_owned(), name.to_owned()));
+            }
+            let mut metadata = json!({"resourceVersion": revision});
+            let limit = call.query.get("limit").and_then(|limit| limit.parse::<usize>().ok());
+            if let Some(limit) = limit.filter(|limit| (1..items.len()).contains(limit)) {
+                items.truncate(limit);
+                let (namespace, name) = items.last().map(key).unwrap_or_default();
+                metadata["continue"] = json!(format!("{revision}|{namespace}|{name}"));
+            }
             let list = if call.metadata_only { "PartialObjectMetadata" } else { kind.kind };
             let version = if call.metadata_only { "meta.k8s.io/v1" } else { "v1" };
             Ok(json!({"apiVersion": version, "kind": format!("{list}List"),
-                "metadata": {"resourceVersion": store.revision.to_string()}, "items": items}))
+                "metadata": metadata, "items": items}))
         }
         "create" if sub == "binding" => store.bind(kind, namespace, name, body),
         "create" if sub == "token" => {

@@ -74,6 +74,9 @@ pub(crate) async fn record(State(audit): State<Arc<Audit>>, mut request: Request
 /// Queues the event of a request that failed authentication. As upstream, it has one event, at the start of the response.
 pub(crate) fn authentication_failed(audit: &Arc<Audit>, request: &Request, error: &ApiError) -> Pending {
     let Some(context) = begin(audit, request, None) else { return Pending::default() };
+    if let Some(AuthenticationAnnotation(key, text)) = request.extensions().get() {
+        context.annotate(vec![((*key).to_owned(), text.clone())]);
+    }
     let mut status = ResponseStatus::of_error(error);
     if error.code == 401 {
         let has_certificate = request.extensions().get::<PeerCertificates>().is_some();

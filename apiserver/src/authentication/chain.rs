@@ -95,7 +95,7 @@ impl Authenticators {
     /// # Errors
     /// Upstream's text for the client.
     pub(crate) async fn review(&self, token: &str, wanted: &[String]) -> Result<TokenUser, String> {
-        self.tokens.user_of(token, wanted).await
+        self.tokens.user_of(token, wanted).await.map_err(|refusal| refusal.text())
     }
 
     /// The user of this request, or the error to respond with.
@@ -206,8 +206,11 @@ impl Authenticators {
                 }
                 Ok(found.user)
             }
-            Err(error) => {
-                tracing::debug!(error, "a bearer token is refused");
+            Err(refusal) => {
+                tracing::debug!(error = refusal.text(), "a bearer token is refused");
+                if let Some((key, text)) = refusal.annotation {
+                    request.extensions_mut().insert(AuthenticationAnnotation(key, text));
+                }
                 Err(ApiError::unauthorized())
             }
         }

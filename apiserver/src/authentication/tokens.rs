@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use orlop_auth::UserInfo;
 use orlop_auth::limits::{self, MAX_TOKEN_BYTES};
+use orlop_auth::service_account::claims::TokenError;
 use orlop_auth::token_file::TokenFile;
 
 use super::bootstrap_tokens::BootstrapTokens;
@@ -16,6 +17,8 @@ use crate::service_account::{AccountUser, Accounts, TokenKey};
 
 /// Upstream's text for a token that no authenticator knows.
 const INVALID: &str = "invalid bearer token";
+/// The annotation of a request with a token whose Secret is marked as invalid.
+const INVALIDATED: &str = "authentication.k8s.io/legacy-token-invalidated";
 
 /// The user of a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +40,29 @@ impl TokenUser {
     }
 }
 
+/// Why no authenticator accepts a token.
+#[derive(Debug, Default)]
+pub(crate) struct TokenRefusal {
+    /// The texts of the authenticators that know the token.
+    errors: Vec<String>,
+    /// The annotation for the audit log, if any: key and text.
+    pub(crate) annotation: Option<(&'static str, String)>,
+}
+
+impl TokenRefusal {
+    fn of(error: String) -> Self {
+        TokenRefusal { errors: vec![error], annotation: None }
+    }
+
+    /// The text for a review, as upstream lists the errors.
+    pub(crate) fn text(&self) -> String {
+        match self.errors.as_slice() {
+            [] => INVALID.to_owned(),
+            errors => format!("[{INVALID}, {}]", errors.join(", ")),
+        }
+    }
+}
+
 /// The configured authenticators, in upstream's order.
 #[derive(Default)]
 pub(super) struct TokenAuthenticators {
@@ -54,29 +80,29 @@ impl TokenAuthenticators {
     /// The user of a token. `wanted` are the requested audiences; empty means those of this server.
     ///
     /// # Errors
-    /// The texts for a review, if no authenticator accepts the token.
-    pub(super) async fn user_of(&self, token: &str, wanted: &[String]) -> Result<TokenUser, String> {
+    /// The refusal, if no authenticator accepts the token.
+    pub(super) async fn user_of(&self, token: &str, wanted: &[String]) -> Result<TokenUser, TokenRefusal> {
         if token.len() > MAX_TOKEN_BYTES {
-            return Err(INVALID.to_owned());
+            return Err(TokenRefusal::default());
         }
         let wanted = if wanted.is_empty() { &self.audiences } else { wanted };
         // No other authenticator receives the token of a page.
         if let Some(user) = self.pages.as_ref().and_then(|pages| pages.user_of(token)) {
             let found = user.and_then(|user| self.for_this_server(user, wanted));
-            return found.ok_or_else(|| INVALID.to_owned());
+            return found.ok_or_else(TokenRefusal::default);
         }
-        let mut errors = Vec::new();
-        let found = match self.local(token, wanted, &mut errors) {
+        let mut refusal = TokenRefusal::default();
+        let found = match self.local(token, wanted, &mut refusal) {
             Some(found) => Some(found),
-            None => self.remote(token, wanted, &mut errors).await,
+            None => self.remote(token, wanted, &mut refusal.errors).await,
         };
-        let Some(found) = found else { return Err(refusal(&errors)) };
-        limits::check(&found.user).map_err(|error| refusal(&[error.to_string()]))?;
+        let Some(found) = found else { return Err(refusal) };
+        limits::check(&found.user).map_err(|error| TokenRefusal::of(error.to_string()))?;
         Ok(found)
     }
 
     /// The authenticators that need only this process.
-    fn local(&self, token: &str, wanted: &[String], errors: &mut Vec<String>) -> Option<TokenUser> {
+    fn local(&self, token: &str, wanted: &[String], refusal: &mut TokenRefusal) -> Option<TokenUser> {
         let of_file = self.file.as_ref().and_then(|file| file.user_of(token.as_bytes()));
         if let Some(found) = of_file.and_then(|user| self.for_this_server(user, wanted)) {
             return Some(found);
@@ -86,7 +112,12 @@ impl TokenAuthenticators {
                 let AccountUser { user, audiences, annotation, warning, key } = found;
                 return Some(TokenUser { user, audiences, annotation, warning, key: Some(key) });
             }
-            Some(Err(error)) => errors.push(error.to_string()),
+            Some(Err(error)) => {
+                refusal.errors.push(error.to_string());
+                if let TokenError::Invalidated { secret, .. } = error {
+                    refusal.annotation = Some((INVALIDATED, secret));
+                }
+            }
             None => {}
         }
         let user = self.bootstrap.as_ref().and_then(|tokens| tokens.user_of(token))?;
@@ -122,13 +153,5 @@ impl TokenAuthenticators {
             self.audiences.iter().filter(|own| wanted.contains(own)).cloned().collect();
         let is_for_it = !audiences.is_empty();
         is_for_it.then(|| TokenUser::new(user, audiences))
-    }
-}
-
-/// The texts of a refusal, as upstream lists them.
-fn refusal(errors: &[String]) -> String {
-    match errors {
-        [] => INVALID.to_owned(),
-        errors => format!("[{INVALID}, {}]", errors.join(", ")),
     }
 }

@@ -1,10 +1,12 @@
 //! Tokens in Secrets of the type `kubernetes.io/service-account-token`. `serviceaccount-token-controller` writes them; a token is valid
 //! while its Secret contains it.
 //!
-//! The first use of a token on a day is recorded in a label of its Secret, so that unused tokens can be deleted.
+//! The first use of a token on a day is recorded in a label of its Secret, so that unused tokens can be deleted. As upstream, this
+//! includes the use of a token that is marked as invalid, which the server rejects.
 //!
 //! Upstream: pkg/serviceaccount/legacy.go.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -15,6 +17,7 @@ use orlop_auth::service_account::claims::{self, TokenError};
 use orlop_auth::service_account::legacy::{LEGACY_ISSUER, LegacyClaims};
 use orlop_auth::{UserInfo, is_same_secret};
 use orlop_store::{CommitError, Expect, Kv, Op, Record, Write};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{AccountUser, Accounts, TokenKey};
@@ -62,14 +65,44 @@ fn check(
         return refused(format!("ServiceAccount UID ({uid}) does not match claim ({})", claims.uid));
     }
     if !secret.str_at(&["metadata", "labels", INVALID_SINCE]).is_empty() {
-        return refused(format!(
+        let why = format!(
             "the token in secret {namespace}/{} for service account {namespace}/{name} has been marked invalid. Use tokens from \
              the TokenRequest API or manually created secret-based tokens, or remove the '{INVALID_SINCE}' label from the secret \
              to temporarily allow use of this token",
             claims.secret
-        ));
+        );
+        return Err(TokenError::Invalidated { why, secret: format!("{}/{namespace}", claims.secret) });
     }
     Ok(())
+}
+
+/// Whether the use of a token is recorded.
+fn is_use(checked: &Result<(), TokenError>) -> bool {
+    matches!(checked, Ok(()) | Err(TokenError::Invalidated { .. }))
+}
+
+/// The Secrets whose labels are being written. Concurrent requests with one token cause only one write.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LabelWrites(Arc<Mutex<BTreeSet<String>>>);
+
+/// One write of [`LabelWrites`]; it ends when this is dropped.
+struct LabelWrite {
+    all: LabelWrites,
+    key: String,
+}
+
+impl LabelWrites {
+    /// Begins the write of a Secret; `None` if another one is in progress.
+    fn begin(&self, key: &str) -> Option<LabelWrite> {
+        let is_first = self.0.lock().insert(key.to_owned());
+        is_first.then(|| LabelWrite { all: self.clone(), key: key.to_owned() })
+    }
+}
+
+impl Drop for LabelWrite {
+    fn drop(&mut self) {
+        self.all.0.lock().remove(&self.key);
+    }
 }
 
 /// Whether the account lists the Secret, as controllers of old versions did for the Secrets that they created.
@@ -108,11 +141,7 @@ impl Accounts {
         let account = super::find(&head, "serviceaccounts", &claims.namespace, &claims.account)
             .map_err(|error| TokenError::Gone(error.message))?;
         let checked = check(token, &claims, secret.as_ref(), account.as_ref());
-        let is_own = |secret: &Object| {
-            let content = STANDARD.decode(secret.str_at(&["data", "token"]));
-            content.is_ok_and(|content| is_same_secret(&content, token.as_bytes()))
-        };
-        if let Some((record, secret)) = record.zip(secret).filter(|(_, secret)| is_own(secret)) {
+        if let Some((record, secret)) = record.zip(secret).filter(|_| is_use(&checked)) {
             self.record_use(record.clone(), secret, now);
         }
         checked?;
@@ -140,11 +169,13 @@ impl Accounts {
             // Another server may be ahead of this one.
             return;
         }
+        let Some(in_progress) = self.label_writes.begin(record.key.as_str()) else { return };
         let Some(write) = labeled(&record, secret, today) else { return };
         let store: Arc<dyn Kv<Projection>> = self.store.clone();
         // Authentication does not wait for the write.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
+            let _in_progress = in_progress;
             match store.commit(vec![write]).await {
                 Ok(_) | Err(CommitError::Conflict { .. }) => {}
                 Err(error) => tracing::debug!(%error, "cannot record the use of a token in its Secret"),
@@ -222,8 +253,24 @@ mod tests {
             ),
         ] {
             let found = check("x", &claims, secret.as_ref(), account.as_ref());
-            assert_eq!(found, want.map_err(|why: &str| TokenError::Gone(why.to_owned())), "{case}");
+            let is_invalidated = case.starts_with('9');
+            assert_eq!(is_use(&found), want.is_ok() || is_invalidated, "{case}");
+            let error = |why: &str| match is_invalidated {
+                true => TokenError::Invalidated { why: why.to_owned(), secret: "t/n".to_owned() },
+                false => TokenError::Gone(why.to_owned()),
+            };
+            assert_eq!(found, want.map_err(error), "{case}");
         }
+    }
+
+    #[test]
+    fn one_write_per_secret_is_in_progress() {
+        let writes = LabelWrites::default();
+        let first = writes.begin("a");
+        assert!(first.is_some() && writes.begin("a").is_none());
+        assert!(writes.begin("b").is_some());
+        drop(first);
+        assert!(writes.begin("a").is_some());
     }
 
     #[test]

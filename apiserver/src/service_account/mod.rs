@@ -80,6 +80,7 @@ pub(crate) struct Accounts {
     limits: LifetimeLimits,
     store: Arc<dyn Kv<Projection>>,
     clock: Clock,
+    label_writes: legacy::LabelWrites,
 }
 
 impl std::fmt::Debug for Accounts {
@@ -130,7 +131,8 @@ impl Accounts {
         };
         let max = config.max_expiration.map(|max| i64::try_from(max.as_secs()).unwrap_or(i64::MAX));
         let limits = LifetimeLimits { max, extends: config.extend_expiration };
-        Ok(Accounts { keys, issuer, audiences, limits, store, clock })
+        let label_writes = legacy::LabelWrites::default();
+        Ok(Accounts { keys, issuer, audiences, limits, store, clock, label_writes })
     }
 
     /// The issuer in tokens.

@@ -5,16 +5,10 @@
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use orlop_api::object::{Object, show_time};
-use orlop_store::{Expect, Key, Op, Write};
-use serde_json::json;
 
 use super::repair::commit;
-use crate::dispatch;
-use crate::encode::stored;
-use crate::registry::by_resource;
 use crate::state::Inner;
-use crate::verbs::write::first_generation;
+use crate::system_config_map::SystemConfigMap;
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "kube-apiserver-legacy-service-account-token-tracking";
@@ -28,29 +22,12 @@ pub(super) async fn keep(server: &Inner) -> Result<(), String> {
     if !server.config.tracks_legacy_tokens {
         return Ok(());
     }
-    let Some(kind) = by_resource("", "v1", "configmaps") else { return Ok(()) };
-    let key = dispatch::key(kind, NAMESPACE, NAME);
-    let head = server.store.head();
-    let found = head.get(&key);
-    let existing = found.map(|record| stored::decode(record)).transpose().map_err(|error| error.message)?;
-    if existing.as_ref().is_some_and(|map| map.str_at(&["data", SINCE]).parse::<Date>().is_ok()) {
+    let Some(map) = SystemConfigMap::read(server, NAME)? else { return Ok(()) };
+    if map.existing().is_some_and(|map| map.str_at(&["data", SINCE]).parse::<Date>().is_ok()) {
         return Ok(());
     }
-    let (mut object, expect) = match (existing, found) {
-        (Some(map), Some(record)) => (map, Expect::Revision(record.mod_revision)),
-        _ => {
-            let mut map = Object::from_value(json!({"metadata": {"name": NAME, "namespace": NAMESPACE}}));
-            map.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
-            map.set(&["metadata", "creationTimestamp"], show_time(server.now()));
-            first_generation(kind, &mut map);
-            kind.prepare_create(&mut map, server.now());
-            (map, Expect::Absent)
-        }
-    };
-    object.set(&["data", SINCE], server.now().to_zoned(TimeZone::UTC).date().to_string());
-    object.meta().remove("resourceVersion");
-    let (value, view) = stored::encode(kind, &object);
-    let write = Write { key: Key::from(key), expect, op: Op::Put { value, view } };
+    let today = server.now().to_zoned(TimeZone::UTC).date().to_string();
+    let write = map.write(server, &["data", SINCE], today.into());
     // After a conflict, the next round reads the ConfigMap again.
     commit(&*server.store, vec![write]).await.map(drop)
 }

@@ -96,6 +96,14 @@ pub enum TokenError {
     /// The account or a bound object does not exist any more, or has another UID.
     #[error("{0}")]
     Gone(String),
+    /// The Secret with the token is marked as invalid.
+    #[error("{why}")]
+    Invalidated {
+        /// Upstream's text.
+        why: String,
+        /// The name and the namespace of the Secret, as upstream's audit annotation shows them.
+        secret: String,
+    },
 }
 
 /// Maximum number of audiences in an error; a client chooses how many there are.

@@ -11,7 +11,8 @@ use super::values;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Controllers")]
 pub struct LoopArgs {
-    /// Controllers to run: * is every controller that is on by default, NAME enables one, -NAME disables one
+    /// Controllers to run: * is every controller that is on by default, NAME enables one, -NAME disables one. Run each controller
+    /// only once in a cluster: if it has kube-controller-manager, name only the controllers that kube-controller-manager lacks
     #[arg(
         long,
         value_name = "NAMES",

@@ -13,6 +13,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
+use kube::Client;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use orlop_client::api::Api;
 use orlop_client::client::{is_conflict, is_not_found};
@@ -32,6 +33,8 @@ const SINCE: &str = "since";
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 /// Secret: the date since which its token is invalid.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+/// The number of Secrets in one response.
+const PAGE: u32 = 500;
 /// The interval of the rounds. Upstream: DefaultCleanerSyncInterval.
 const INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
@@ -117,6 +120,22 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
+/// The Secrets with unused tokens, without their data. Lists page by page, so that the data of only one page is in memory.
+async fn unused_secrets(reader: &Client, limits: &Limits) -> kube::Result<Vec<Secret>> {
+    let api: Api<Secret> = Api::all(reader.clone());
+    let mut parameters = ListParams::default().fields(&format!("type={SECRET_TYPE}")).limit(PAGE);
+    let mut unused = Vec::new();
+    loop {
+        let list = api.list(&parameters).await?;
+        let page = list.items.into_iter().filter(|secret| is_unused(secret, limits));
+        unused.extend(page.map(|secret| Secret { data: None, ..secret }));
+        match list.metadata.continue_ {
+            Some(token) if !token.is_empty() => parameters = parameters.continue_token(&token),
+            Some(_) | None => return Ok(unused),
+        }
+    }
+}
+
 /// Each Secret needs one write; if it fails, the next round decides again.
 async fn round(context: &Context, pods: &Informer<Pod>) -> Result<(), CleanError> {
     let failed = |what: &'static str| move |cause: kube::Error| CleanError { what, cause };
@@ -127,11 +146,10 @@ async fn round(context: &Context, pods: &Informer<Pod>) -> Result<(), CleanError
     let period = context.options.legacy_token_clean_up_period;
     let Some(limits) = limits(&since, context.clock.now(), period) else { return Ok(()) };
     let reader = context.informers.client();
-    let all: Api<Secret> = Api::all(reader.clone());
-    let selected = ListParams::default().fields(&format!("type={SECRET_TYPE}"));
-    let secrets = all.list(&selected).await.map_err(failed("list the tokens of service accounts"))?;
+    let secrets =
+        unused_secrets(reader, &limits).await.map_err(failed("list the tokens of service accounts"))?;
     let mut mounted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for secret in secrets.items.iter().filter(|secret| is_unused(secret, &limits)) {
+    for secret in &secrets {
         let (Some(namespace), Some(name)) = (&secret.metadata.namespace, &secret.metadata.name) else {
             continue;
         };

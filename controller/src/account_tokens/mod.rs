@@ -13,6 +13,7 @@ pub mod signer;
 mod tests;
 
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use orlop_client::api::is_possible_name;
 use orlop_client::meta::annotation;
 use orlop_client::watcher::Selection;
 
@@ -28,9 +29,9 @@ fn token_secrets() -> Selection {
     Selection::fields(&format!("type={SECRET_TYPE}"))
 }
 
-/// The name of the account that a Secret requests a token for.
+/// The name of the account that a Secret requests a token for; `None` if no account can have this name.
 fn account_name(secret: &Secret) -> Option<&str> {
-    annotation(secret, ANN_ACCOUNT).filter(|name| !name.is_empty())
+    annotation(secret, ANN_ACCOUNT).filter(|name| is_possible_name(name))
 }
 
 /// Whether the account is the one that a Secret belongs to: with the same UID, if the Secret names one.

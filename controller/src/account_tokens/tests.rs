@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Secret, ServiceAccount};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::cleaner::{self, Fate, fate, is_unused, limits};
 use super::mounted::secret_names;
@@ -222,4 +223,50 @@ async fn unused_auto_generated_token_is_deleted_after_two_periods() {
     assert!(
         api.get("secrets", "default/mounted").is_some() && api.get("secrets", "default/manual").is_some()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_are_listed_page_by_page() {
+    let api = FakeApi::new();
+    api.seed(json!({"kind": "ConfigMap", "metadata": {"namespace": "kube-system",
+        "name": "kube-apiserver-legacy-service-account-token-tracking"}, "data": {"since": "2020-01-01"}}));
+    let name = |n: usize| format!("t{n:04}");
+    let mut listing = account("a");
+    listing["secrets"] = (0..1_100).map(|n| json!({"name": name(n)})).collect();
+    api.seed(listing);
+    // No account can have this name, and the other Secrets are cleaned up nevertheless.
+    api.seed(token_secret("impossible", "a/b"));
+    for n in 0..1_100 {
+        let mut secret = token_secret(&name(n), "a");
+        // The last page contains the only old one.
+        let created = if n == 1_099 { "2020-01-01T00:00:00Z" } else { "2100-01-01T00:00:00Z" };
+        secret["metadata"]["creationTimestamp"] = json!(created);
+        api.seed(secret);
+    }
+    let _running = api.start(&[cleaner::run], options());
+    api.settle().await;
+    assert_eq!(api.requests().iter().filter(|request| *request == "GET /api/v1/secrets").count(), 3);
+    let labels = api.get("secrets", "default/t1099").unwrap()["metadata"]["labels"].clone();
+    assert!(labels.get("kubernetes.io/legacy-token-invalid-since").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn secret_for_an_impossible_account_is_not_retried() {
+    let api = FakeApi::new();
+    api.seed(account("a"));
+    api.seed(token_secret("impossible", "a/b"));
+    api.seed(token_secret("t", "a"));
+    let shutdown = CancellationToken::new();
+    let context = api.context(options(), &shutdown);
+    let failing = context.failing.clone();
+    tokio::spawn(secrets::run(context));
+    api.settle().await;
+    assert!(api.get("secrets", "default/impossible").unwrap().get("data").is_none());
+    assert!(api.get("secrets", "default/t").unwrap().get("data").is_some());
+    let has_failed = || failing.metrics().contains("serviceaccount-token-controller");
+    assert!(!has_failed(), "{}", failing.metrics());
+    api.delete("secrets", "default/impossible");
+    api.settle().await;
+    assert!(!has_failed(), "{}", failing.metrics());
+    shutdown.cancel();
 }

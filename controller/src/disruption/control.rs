@@ -14,7 +14,7 @@ use orlop_apimachinery::clock::Clock;
 use orlop_apimachinery::labels::Selector;
 use orlop_client::api::Api;
 use orlop_client::client::is_not_found;
-use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::names::{COMPONENT_DISRUPTION, controller, reason};
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
@@ -23,11 +23,16 @@ use orlop_client::worker;
 use super::budget::{
     BudgetPod, Targets, controllers, failed_status, needs_scale, observe, status, targets, unmanaged_message,
 };
+use super::discovery::Discovery;
 use super::scale::{ScaleError, Scales};
-use super::selection::{INDEX_LABEL, budgets_of, index_by_label, selected};
+use super::selection::{Selectors, is_relevant, selected};
 use super::stale::{reset, stale_after};
 use crate::context::{Context, ControllerError};
 
+/// The number of parallel syncs, so that a budget whose scales are slow to read does not delay the others. Upstream has 1.
+const WORKERS: usize = 5;
+/// The maximum number of scales that a sync requests from the server.
+const MAX_REQUESTED_SCALES: usize = 1000;
 /// Added to the delay of a recheck, so that it does not run too early.
 const MARGIN: Duration = Duration::from_millis(50);
 
@@ -70,6 +75,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             pods: informers.pods(),
             scales: Scales {
                 client: context.client.clone(),
+                discovery: Discovery::new(context.client.clone()),
                 controllers: informers.of(),
                 sets: informers.of(),
                 deployments: informers.of(),
@@ -80,15 +86,19 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             recorder: context.recorder(COMPONENT_DISRUPTION),
             clock: context.clock,
         };
+        let selectors = Arc::new(Selectors::default());
         let _budgets = this.budgets.add_handler({
-            let queue = this.queue.clone();
-            move |change: &Change<PodDisruptionBudget>| queue.add(change.key().to_string())
+            let (queue, selectors) = (this.queue.clone(), Arc::clone(&selectors));
+            move |change: &Change<PodDisruptionBudget>| {
+                selectors.set(change.key(), change.new.as_deref());
+                queue.add(change.key().to_string());
+            }
         });
         let _pods = this.pods.add_handler({
             let (queue, stale, clock) = (this.queue.clone(), this.stale.clone(), this.clock);
-            let (budgets, recorder) = (this.budgets.clone(), this.recorder.clone());
+            let recorder = this.recorder.clone();
             move |change: &Change<Pod>| {
-                queue_budgets(change, &budgets, &queue, &recorder);
+                queue_budgets(change, &selectors, &queue, &recorder);
                 let pod = change.new.as_deref();
                 if let Some(delay) = pod.and_then(|pod| stale_after(pod, clock.now())) {
                     stale.add_after(change.key().to_string(), delay);
@@ -101,7 +111,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let budgets = context.syncs::<PodDisruptionBudget, _>(controller::DISRUPTION);
         let pods = context.syncs::<Pod, _>(controller::DISRUPTION);
         join(
-            worker::run_until(&context.shutdown, &this.queue, 1, budgets, |key| this.sync(key)),
+            worker::run_until(&context.shutdown, &this.queue, WORKERS, budgets, |key| this.sync(key)),
             worker::run_until(&context.shutdown, &this.stale, 1, pods, |key| this.sync_stale(key)),
         )
         .await;
@@ -112,30 +122,32 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 /// Queues the budgets that select a changed pod, or selected it before a change of its labels.
 fn queue_budgets(
     change: &Change<Pod>,
-    budgets: &Informer<PodDisruptionBudget>,
+    selectors: &Selectors,
     queue: &WorkQueue<String>,
     recorder: &Recorder,
 ) {
-    if budgets.is_empty() {
+    let namespace = split_key(change.key()).0;
+    // Most changes are in namespaces without budgets. Those do not decode the old pod.
+    if !selectors.has_any(namespace) {
         return;
     }
-    let namespace = split_key(change.key()).0;
-    let has_left = change.is_gone() || change.left(INDEX_LABEL).next().is_some();
-    if let Some(old) = change.old().filter(|_| has_left) {
-        let former = budgets_of(budgets, namespace, old.metadata.labels.as_ref());
-        former.iter().for_each(|budget| queue.add(key_of(budget.as_ref())));
+    let of = |pod: &Pod| selectors.of(namespace, pod.metadata.labels.as_ref());
+    let (old, new) = (change.old(), change.new.as_deref());
+    if let Some(old) = old.filter(|old| new.is_none_or(|new| new.metadata.labels != old.metadata.labels)) {
+        of(old).into_iter().for_each(|key| queue.add(key));
     }
-    let Some(pod) = change.new.as_deref() else { return };
-    let selecting = budgets_of(budgets, namespace, pod.metadata.labels.as_ref());
+    let Some(pod) = new else { return };
+    let selecting = of(pod);
     if let [first, _, ..] = selecting.as_slice() {
-        let [pod_name, budget_name] =
-            [&pod.metadata.name, &first.metadata.name].map(|name| name.as_deref().unwrap_or_default());
+        let (pod_name, budget_name) = (split_key(change.key()).1, split_key(first).1);
         let message = format!(
             "Pod {namespace:?}/{pod_name:?} matches multiple PodDisruptionBudgets.  Chose {budget_name:?} arbitrarily."
         );
         recorder.event(pod, EventType::Warning, reason::MULTIPLE_POD_DISRUPTION_BUDGETS, message);
     }
-    selecting.iter().for_each(|budget| queue.add(key_of(budget.as_ref())));
+    if old.is_none_or(|old| old.metadata.labels != pod.metadata.labels || is_relevant(old, pod)) {
+        selecting.into_iter().for_each(|key| queue.add(key));
+    }
 }
 
 struct Disruption {
@@ -152,7 +164,6 @@ struct Disruption {
 impl Disruption {
     async fn sync(&self, key: String) -> Result<(), DisruptionError> {
         let Some(budget) = self.budgets.get(&key) else { return Ok(()) };
-        index_by_label(&self.pods);
         let spec = budget.spec.clone().unwrap_or_default();
         let pods = match self.pods_of(&key, &spec) {
             Ok(pods) => pods,
@@ -201,9 +212,22 @@ impl Disruption {
             return Ok(targets(spec, i32::try_from(pods.len()).unwrap_or(i32::MAX)));
         }
         let (owners, unmanaged) = controllers(pods);
+        let (namespace, mut requested) = (split_key(key).0, 0_usize);
         let mut scales = BTreeMap::new();
         for (pod, owner) in owners {
-            let Some(scaled) = self.scales.of(owner, split_key(key).0).await? else {
+            let scaled = match self.scales.cached(owner, namespace) {
+                Some(scaled) => Some(scaled),
+                None if requested == MAX_REQUESTED_SCALES => {
+                    return Err(ScaleError::Unknown(format!(
+                        "the pods have more than {MAX_REQUESTED_SCALES} controllers whose scale must be requested"
+                    )));
+                }
+                None => {
+                    requested += 1;
+                    self.scales.from_subresource(owner, namespace).await?
+                }
+            };
+            let Some(scaled) = scaled else {
                 return Err(ScaleError::Unknown(format!("found no controllers for pod {:?}", pod.name())));
             };
             scales.insert(scaled.uid, scaled.replicas);

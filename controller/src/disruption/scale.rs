@@ -6,10 +6,12 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResourceList, OwnerReference};
 use kube::Client;
+use orlop_apimachinery::names::{dns_label, dns_subdomain};
 use orlop_client::client::{is_not_found, message_of};
 use orlop_client::informer::Informer;
 use serde_json::Value;
 
+use super::discovery::Discovery;
 use crate::workload::owned::controller_of;
 
 /// A controller and the number of its pods.
@@ -33,6 +35,7 @@ pub(super) enum ScaleError {
 /// The workloads.
 pub(super) struct Scales {
     pub(super) client: Client,
+    pub(super) discovery: Discovery,
     pub(super) controllers: Informer<ReplicationController>,
     pub(super) sets: Informer<ReplicaSet>,
     pub(super) deployments: Informer<Deployment>,
@@ -46,18 +49,6 @@ impl Scales {
         self.sets.synced().await;
         self.deployments.synced().await;
         self.stateful_sets.synced().await;
-    }
-
-    /// The scale of the controller that a pod references; `None` if it does not exist.
-    pub(super) async fn of(
-        &self,
-        owner: &OwnerReference,
-        namespace: &str,
-    ) -> Result<Option<Scaled>, ScaleError> {
-        match self.cached(owner, namespace) {
-            Some(scaled) => Ok(Some(scaled)),
-            None => self.from_subresource(owner, namespace).await,
-        }
     }
 
     /// The scale of a cached workload. For a ReplicaSet of a Deployment, the scale is that of the Deployment.
@@ -99,17 +90,21 @@ impl Scales {
         is_owner.then(|| Scaled { uid: owner.uid.clone(), replicas })
     }
 
-    async fn from_subresource(
+    /// The scale that the server returns; `None` if the controller does not exist.
+    pub(super) async fn from_subresource(
         &self,
         owner: &OwnerReference,
         namespace: &str,
     ) -> Result<Option<Scaled>, ScaleError> {
         // Such a name cannot exist, and would change the path.
-        if owner.name.contains(['/', '%', '?', '#']) || matches!(owner.name.as_str(), "." | "..") {
+        if !dns_subdomain(&owner.name).is_empty() {
             return Ok(None);
         }
-        let served = self.resources(&owner.api_version).await?;
-        let Some(plural) = plural_of(served.as_ref(), &owner.kind) else {
+        let served = match is_group_version(&owner.api_version) {
+            true => self.discovery.resources(&owner.api_version, &owner.kind).await?,
+            false => None,
+        };
+        let Some(plural) = plural_of(served.as_deref(), &owner.kind) else {
             return Err(ScaleError::Unknown(format!(
                 "no matches for kind {:?} in version {:?}",
                 owner.kind, owner.api_version
@@ -121,7 +116,7 @@ impl Scales {
         let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
         match self.client.request::<Value>(request).await {
             Ok(scale) => Ok(read(&scale).filter(|scaled| scaled.uid == owner.uid)),
-            Err(error) if is_not_found(&error) => match has_scale(served.as_ref(), &plural) {
+            Err(error) if is_not_found(&error) => match has_scale(served.as_deref(), &plural) {
                 true => Ok(None),
                 false => {
                     let group = owner.api_version.split_once('/').map(|(group, _)| format!(".{group}"));
@@ -132,19 +127,13 @@ impl Scales {
             Err(error) => Err(error.into()),
         }
     }
+}
 
-    /// The resources of a group version; `None` if the server does not serve it.
-    async fn resources(&self, group_version: &str) -> Result<Option<APIResourceList>, ScaleError> {
-        let list = match group_version.contains('/') {
-            true => self.client.list_api_group_resources(group_version).await,
-            false => self.client.list_core_api_resources(group_version).await,
-        };
-        match list {
-            Ok(list) => Ok(Some(list)),
-            Err(error) if is_not_found(&error) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
+/// Whether the server can serve a group version. Other texts would change the path of a request.
+fn is_group_version(text: &str) -> bool {
+    let (group, version) =
+        text.split_once('/').map_or((None, text), |(group, version)| (Some(group), version));
+    group.is_none_or(|group| dns_subdomain(group).is_empty()) && dns_label(version).is_empty()
 }
 
 /// The plural name of a kind.
@@ -176,4 +165,28 @@ fn read(scale: &Value) -> Option<Scaled> {
     let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
     let uid = scale.pointer("/metadata/uid").and_then(Value::as_str)?.to_owned();
     Some(Scaled { uid, replicas: i32::try_from(replicas).unwrap_or(i32::MAX) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn group_versions_are_segments_of_a_path() {
+        for (text, want) in [
+            ("v1", true),
+            ("apps/v1", true),
+            ("example.com/v1alpha1", true),
+            ("", false),
+            ("/v1", false),
+            ("apps/", false),
+            ("apps/v1/x", false),
+            ("x?y/v1", false),
+            ("apps/v1#x", false),
+            ("../v1", false),
+            ("apps/..", false),
+        ] {
+            assert_eq!(is_group_version(text), want, "{text}");
+        }
+    }
 }

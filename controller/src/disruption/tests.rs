@@ -6,14 +6,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use orlop_client::packed_object::GETS;
 use serde_json::{Value, json};
 
 use super::budget::{self, BudgetPod, Observed, Targets, observe, unmanaged_message};
+use super::selection::{Selectors, is_relevant};
 use super::stale::stale_after;
 use super::*;
 use crate::context::Run;
 use crate::options::Options;
-use crate::testing::FakeApi;
+use crate::testing::{FakeApi, merge_into};
 
 const THIS: [Run; 1] = [run];
 const NOW: &str = "2026-11-26T12:00:00Z";
@@ -178,6 +180,69 @@ fn disruption_target_is_stale_after_two_minutes() {
     }
 }
 
+#[test]
+fn budgets_are_found_by_the_labels_of_a_pod() {
+    let selectors = Selectors::default();
+    for (key, selector) in [
+        ("n/web", json!({"matchLabels": {"app": "web"}})),
+        ("n/all", json!({})),
+        ("n/front", json!({"matchLabels": {"app": "web", "tier": "front"}})),
+        ("n/has-app", json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})),
+        ("n/db", json!({"matchLabels": {"app": "db"}})),
+        ("n/deleted", json!({"matchLabels": {"app": "web"}})),
+        ("n/none", Value::Null),
+        ("n/invalid", json!({"matchExpressions": [{"key": "app", "operator": "?"}]})),
+        ("other/web", json!({"matchLabels": {"app": "web"}})),
+    ] {
+        selectors.set(key, Some(&of_spec(json!({"selector": selector}), json!({}))));
+    }
+    selectors.set("n/db", Some(&of_spec(json!({"selector": {"matchLabels": {"app": "mail"}}}), json!({}))));
+    selectors.set("n/deleted", None);
+    for (case, labels, want) in [
+        ("1 one label", json!({"app": "web"}), vec!["n/all", "n/has-app", "n/web"]),
+        (
+            "2 two labels",
+            json!({"app": "web", "tier": "front"}),
+            vec!["n/all", "n/front", "n/has-app", "n/web"],
+        ),
+        ("3 the former selector of a budget", json!({"app": "db"}), vec!["n/all", "n/has-app"]),
+        ("4 the new selector of a budget", json!({"app": "mail"}), vec!["n/all", "n/db", "n/has-app"]),
+        ("5 no labels", json!({}), vec!["n/all"]),
+    ] {
+        let labels = serde_json::from_value(labels).unwrap();
+        assert_eq!(selectors.of("n", Some(&labels)), want, "{case}");
+    }
+    assert_eq!(
+        ["n", "other", "n2", ""].map(|namespace| selectors.has_any(namespace)),
+        [true, true, false, false]
+    );
+    selectors.set("other/web", None);
+    assert!(!selectors.has_any("other"));
+}
+
+#[test]
+fn only_some_changes_of_a_pod_are_relevant() {
+    let base = json!({"metadata": {"name": "a", "uid": "u"}, "status": {"phase": "Running"}});
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    let owner = json!([{"apiVersion": "v1", "kind": "K", "name": "k", "uid": "k", "controller": true}]);
+    for (case, change, want) in [
+        ("1 nothing", json!({}), false),
+        ("2 an address", json!({"status": {"podIP": "10.0.0.1"}}), false),
+        ("3 an annotation", json!({"metadata": {"annotations": {"a": "b"}}}), false),
+        ("4 ready", json!({"status": {"conditions": ready}}), true),
+        ("5 deleted", json!({"metadata": {"deletionTimestamp": NOW}}), true),
+        ("6 adopted", json!({"metadata": {"ownerReferences": owner}}), true),
+        ("7 another pod of that name", json!({"metadata": {"uid": "v"}}), true),
+        ("8 finished", json!({"status": {"phase": "Failed"}}), true),
+        ("9 scheduled", json!({"spec": {"containers": [], "nodeName": "n"}}), true),
+    ] {
+        let mut new = base.clone();
+        merge_into(&mut new, &change);
+        let [old, new] = [base.clone(), new].map(|pod| serde_json::from_value::<Pod>(pod).unwrap());
+        assert_eq!(is_relevant(&old, &new), want, "{case}");
+    }
+}
+
 fn stored_pod(name: &str, labels: Value, owner: Option<(&str, &str)>) -> Value {
     let owners: Vec<Value> = owner
         .map(|(kind, uid)| {
@@ -259,4 +324,79 @@ async fn stale_condition_of_a_pod_is_reset() {
     assert_eq!(condition()["status"], "True");
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!((condition()["status"].as_str(), condition().get("reason")), (Some("False"), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn change_of_a_pod_reads_only_its_own_budgets() {
+    let api = FakeApi::new();
+    for n in 0..200 {
+        api.seed(json!({"kind": "PodDisruptionBudget", "metadata": {"namespace": "default", "name": format!("p{n}")},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": format!("a{n}")}}}}));
+    }
+    api.seed(stored_pod("a", json!({"app": "a7"}), None));
+    let _running = api.start(&THIS, Options::default());
+    api.settle().await;
+    for change in [
+        json!({"metadata": {"annotations": {"a": "b"}}}),
+        json!({"metadata": {"labels": {"app": "a8"}}}),
+        json!({"status": {"conditions": []}}),
+    ] {
+        let before = GETS.get();
+        api.patch("pods", "default/a", "", change.clone());
+        api.settle().await;
+        let reads = GETS.get() - before;
+        assert!(reads < 20, "{change}: {reads}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn resources_are_discovered_once_for_many_syncs() {
+    let api = FakeApi::new();
+    api.seed(json!({"kind": "Deployment", "metadata": {"namespace": "default", "name": "r", "uid": "u"},
+        "spec": {"replicas": 4, "selector": {}}}));
+    api.seed(stored_pod("a", json!({"app": "web"}), Some(("Deployment", "u"))));
+    api.seed(stored_budget(json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}})));
+    let _running = api.start(&THIS, Options::default());
+    for ready in ["False", "True", "False"] {
+        api.patch(
+            "pods",
+            "default/a",
+            "",
+            json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}}),
+        );
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let count = |wanted: &str| api.requests().iter().filter(|request| *request == wanted).count();
+    assert_eq!(counts(&api), [0, 0, 3, 4]);
+    assert!(count("GET /apis/apps/v1/namespaces/default/deployments/r/scale") > 1);
+    assert_eq!(count("GET /apis/apps/v1"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sync_requests_a_limited_number_of_scales() {
+    let api = FakeApi::new();
+    for n in 0..1100 {
+        let (name, uid) = (format!("d{n}"), format!("u{n}"));
+        api.seed(
+            json!({"kind": "Deployment", "metadata": {"namespace": "default", "name": name, "uid": uid},
+            "spec": {"replicas": 1, "selector": {}}}),
+        );
+        let mut pod = stored_pod(&name, json!({"app": "web"}), Some(("Deployment", &uid)));
+        pod["metadata"]["ownerReferences"][0]["name"] = json!(name);
+        api.seed(pod);
+    }
+    let _running = api.start(&THIS, Options::default());
+    api.settle().await;
+    api.create(stored_budget(json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}})));
+    let before = api.requests().len();
+    api.settle().await;
+    let requests = api.requests();
+    let scales = requests.iter().skip(before).filter(|request| request.ends_with("/scale")).count();
+    let condition = &api.get("poddisruptionbudgets", "default/p").unwrap()["status"]["conditions"][0];
+    assert_eq!(
+        condition["message"],
+        "the pods have more than 1000 controllers whose scale must be requested"
+    );
+    // The write of the status causes one more sync.
+    assert!((1000..=2000).contains(&scales), "{scales}");
 }

@@ -12,14 +12,6 @@ use crate::workload::ready::is_ready;
 /// Name of the index of Services by a label that their selector requires, and by their namespace.
 const INDEX_SELECTOR: &str = "endpoints-selector";
 
-fn label_value(namespace: &str, key: &str, value: &str) -> String {
-    format!("{namespace}/{key}={value}")
-}
-
-fn namespace_value(namespace: &str) -> String {
-    format!("{namespace}/")
-}
-
 /// Adds the index of Services that [`services_to_sync`] uses.
 pub fn index_services(services: &Informer<Service>) {
     services.add_index(INDEX_SELECTOR, |service| {

@@ -38,6 +38,24 @@ const KNOWN: [ControllerEntry; 3] = [
     },
 ];
 
+/// Upstream's controllers have upstream's accounts; the accounts of the others begin with `orlop-`.
+#[test]
+fn documented_command_names_exactly_the_controllers_that_upstream_lacks() {
+    let text = include_str!("../../../docs/run-on-a-cluster.md");
+    let (_, list) = text.split_once("--controllers=csi-").unwrap();
+    let mut documented: Vec<String> =
+        list.split_whitespace().next().unwrap().split(',').map(str::to_owned).collect();
+    documented[0].insert_str(0, "csi-");
+    documented.sort_unstable();
+    let is_own = |controller: &&ControllerEntry| match controller.component {
+        Component::Account(name) => name.starts_with("orlop-"),
+        Component::ControllerManager | Component::Scheduler => false,
+    };
+    let mut own: Vec<&str> = CONTROLLERS.iter().filter(is_own).map(|controller| controller.name).collect();
+    own.sort_unstable();
+    assert_eq!(documented, own);
+}
+
 #[test]
 fn first_mention_of_a_controller_decides_and_star_selects_the_rest() {
     let all = vec!["a-controller", "b-controller", "garbage-collector-controller"];

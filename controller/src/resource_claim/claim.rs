@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference};
-use orlop_client::meta::{has_finalizer, is_terminating, without_finalizer};
+use orlop_client::meta::{annotation, has_finalizer, is_terminating, without_finalizer};
 use orlop_client::names::FINALIZER_DELETE_PROTECTION;
 
-use super::pod::is_done;
+use super::pod::{ANN_POD_CLAIM, is_done};
 use crate::workload::owned::controller_of;
 
 /// Whether a consumer of a claim still needs it.
@@ -14,7 +14,7 @@ pub(super) enum Consumer {
     /// The pod may run.
     Needs,
     /// The pod has ended, or another pod has its name.
-    Gone,
+    Ended,
     /// The cache has no such pod. It may be behind.
     Unknown,
 }
@@ -28,7 +28,7 @@ pub(super) fn is_pod(consumer: &ResourceClaimConsumerReference) -> bool {
 pub(super) fn consumer(reference: &ResourceClaimConsumerReference, pod: Option<&Pod>) -> Consumer {
     match pod {
         None => Consumer::Unknown,
-        Some(pod) if pod.metadata.uid.as_ref() != Some(&reference.uid) || is_done(pod) => Consumer::Gone,
+        Some(pod) if pod.metadata.uid.as_ref() != Some(&reference.uid) || is_done(pod) => Consumer::Ended,
         Some(_) => Consumer::Needs,
     }
 }
@@ -72,6 +72,12 @@ pub(super) fn unprotected(claim: &ResourceClaim, was_released: bool) -> Option<R
 pub(super) fn owning_pod(claim: &ResourceClaim) -> Option<(&str, &str)> {
     let owner = controller_of(&claim.metadata)?;
     (owner.api_version == "v1" && owner.kind == "Pod").then_some((owner.name.as_str(), owner.uid.as_str()))
+}
+
+/// The UID of the pod that a claim was created for, and the entry in the pod's `spec.resourceClaims`.
+pub(super) fn owning_entry(claim: &ResourceClaim) -> Option<(&str, &str)> {
+    let (_, uid) = owning_pod(claim)?;
+    annotation(claim, ANN_POD_CLAIM).map(|entry| (uid, entry))
 }
 
 /// Whether an unused claim that was created for a pod can be deleted. The garbage collector deletes the claims of deleted

@@ -21,11 +21,9 @@ use orlop_client::worker;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::claim::{Consumer, consumer, is_pod, is_superfluous, owning_pod, released, unprotected};
-use super::pod::{
-    ClaimName, claim_name, claim_names, entries, is_done, is_for, is_for_entry, needs_claim, new_claim,
-    reserved_for,
-};
+use super::claim::{Consumer, consumer, is_pod, is_superfluous, owning_entry, released, unprotected};
+use super::created::CreatedClaims;
+use super::pod::{ClaimName, PodClaims, entries, is_done, is_for, is_for_entry, new_claim, reserved_for};
 use crate::context::{Context, ControllerError};
 use crate::workload::owned::controller_of;
 
@@ -35,8 +33,12 @@ const WORKERS: usize = 50;
 const MANAGER: &str = "ResourceClaimController";
 /// Name of the index of pods by the claims that they use.
 const INDEX_CLAIM: &str = "resource-claim";
-/// Name of the index of claims by the UID of the pod that they were created for.
-const INDEX_POD: &str = "pod";
+/// Name of the index of claims by the UID of the pod that they were created for, and the entry.
+const INDEX_ENTRY: &str = "pod-entry";
+
+fn entry_value(pod_uid: &str, entry: &str) -> String {
+    format!("{pod_uid}/{entry}")
+}
 
 /// A key of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -92,7 +94,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             pods: context.informers.pods(),
             claims: context.informers.of(),
             templates: context.informers.of(),
-            created: Mutex::default(),
+            created: CreatedClaims::default(),
             released: Mutex::default(),
             queue: WorkQueue::new(context.options.rate_limit),
             recorder: context.recorder(COMPONENT_RESOURCE_CLAIM),
@@ -100,10 +102,10 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let this = Arc::new(this);
         this.pods.add_index(INDEX_CLAIM, |pod| {
             let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-            claim_names(pod).into_iter().map(|name| format!("{namespace}/{name}")).collect()
+            PodClaims::of(pod).names().into_iter().map(|name| format!("{namespace}/{name}")).collect()
         });
-        this.claims.add_index(INDEX_POD, |claim| {
-            owning_pod(claim).map(|(_, uid)| uid.to_owned()).into_iter().collect()
+        this.claims.add_index(INDEX_ENTRY, |claim| {
+            owning_entry(claim).map(|(uid, entry)| entry_value(uid, entry)).into_iter().collect()
         });
         let _pods = this.pods.add_handler({
             let this = Arc::clone(&this);
@@ -115,7 +117,10 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
                 if let Some(uid) = change.gone_uid() {
                     this.released.lock().remove(&uid.to_string());
                 }
-                if !change.is_gone() {
+                if let Some(claim) = change.new.as_deref() {
+                    if let Some((uid, entry)) = owning_entry(claim) {
+                        this.created.remove(uid, entry, split_key(change.key()).1);
+                    }
                     this.queue.add(Key::Claim(change.key().to_string()));
                 }
                 let users = this.pods.indexed_keys(INDEX_CLAIM, change.key(), "");
@@ -143,9 +148,7 @@ struct Controller {
     pods: Informer<Pod>,
     claims: Informer<ResourceClaim>,
     templates: Informer<ResourceClaimTemplate>,
-    /// The claims that were created for the entries of pods, by the UID of the pod and the name of the entry, because the
-    /// cache may not contain them yet.
-    created: Mutex<BTreeMap<(String, String), String>>,
+    created: CreatedClaims,
     /// The UIDs of claims that were released and may still have the finalizer, because the write that removes it may fail.
     released: Mutex<BTreeSet<String>>,
     queue: WorkQueue<Key>,
@@ -157,7 +160,8 @@ impl Controller {
     fn pod_changed(&self, change: &Change<Pod>) {
         let claim_keys = |pod: &Pod| {
             let namespace = split_key(change.key()).0;
-            claim_names(pod)
+            PodClaims::of(pod)
+                .names()
                 .into_iter()
                 .map(|name| Key::Claim(format!("{namespace}/{name}")))
                 .collect::<Vec<_>>()
@@ -166,10 +170,7 @@ impl Controller {
             && let Some(old) = change.old()
         {
             claim_keys(old).into_iter().for_each(|key| self.queue.add(key));
-            if !entries(old).is_empty() {
-                let uid = old.metadata.uid.as_deref().unwrap_or_default();
-                self.created.lock().retain(|(pod, _), _| pod != uid);
-            }
+            self.created.remove_pod(old.metadata.uid.as_deref().unwrap_or_default());
         }
         let Some(pod) = change.new.as_deref() else { return };
         if is_done(pod) {
@@ -195,8 +196,9 @@ impl Controller {
             .map(|status| (status.name.clone(), status.resource_claim_name.clone()))
             .collect();
         let mut is_changed = false;
+        let claims = PodClaims::of(&pod);
         for entry in entries(&pod) {
-            if !needs_claim(&pod, entry, |name| self.claims.get(&format!("{namespace}/{name}"))) {
+            if !claims.needs_claim(entry, |name| self.claims.get(&format!("{namespace}/{name}"))) {
                 continue;
             }
             match self.claim_for(namespace, &pod, entry).await {
@@ -226,17 +228,15 @@ impl Controller {
         pod: &Pod,
         entry: &PodResourceClaim,
     ) -> Result<String, String> {
-        let uid = pod.metadata.uid.clone().unwrap_or_default();
-        let cached = self.claims.by_index(INDEX_POD, &uid);
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        let cached = self.claims.by_index(INDEX_ENTRY, &entry_value(uid, &entry.name));
         let cached =
             cached.iter().find(|claim| is_for_entry(pod, entry, claim) && !is_terminating(claim.as_ref()));
         if let Some(name) = cached.and_then(|claim| claim.metadata.name.clone()) {
             return Ok(name);
         }
         let api: Api<ResourceClaim> = Api::namespaced(self.client.clone(), namespace);
-        let made = (uid, entry.name.clone());
-        let known = self.created.lock().get(&made).cloned();
-        if let Some(name) = known {
+        if let Some(name) = self.created.get(uid, &entry.name) {
             let claim = api.get_opt(&name).await.map_err(|error| message_of(&error))?;
             if claim.is_some_and(|claim| is_for_entry(pod, entry, &claim) && !is_terminating(&claim)) {
                 return Ok(name);
@@ -251,7 +251,14 @@ impl Controller {
         let claim = api.create(&PostParams::default(), &new_claim(pod, entry, &found)).await;
         let claim = claim.map_err(|error| format!("create ResourceClaim : {}", message_of(&error)))?;
         let name = claim.metadata.name.unwrap_or_default();
-        self.created.lock().insert(made, name.clone());
+        self.created.add(uid, &entry.name, &name);
+        // The watch may have reported the new claim, or the deletion of the pod, before the response.
+        let is_cached = self.claims.get_kept(&format!("{namespace}/{name}")).is_some();
+        let pod_key = format!("{namespace}/{}", pod.metadata.name.as_deref().unwrap_or_default());
+        let has_pod = self.pods.get_kept(&pod_key).is_some_and(|cached| cached.uid().to_string() == uid);
+        if is_cached || !has_pod {
+            self.created.remove(uid, &entry.name, &name);
+        }
         Ok(name)
     }
 
@@ -282,8 +289,9 @@ impl Controller {
         if node_name(pod).is_none() {
             return Ok(());
         }
+        let claims = PodClaims::of(pod);
         for entry in entries(pod) {
-            let (name, is_generated) = match claim_name(pod, entry) {
+            let (name, is_generated) = match claims.name(entry) {
                 ClaimName::Named(name) => (name, false),
                 ClaimName::Generated(name) => (name, true),
                 ClaimName::NotNeeded | ClaimName::Missing => continue,
@@ -332,7 +340,7 @@ impl Controller {
             let pod = self.pods.get(&format!("{namespace}/{}", reference.name));
             let still_needs = match consumer(reference, pod.as_deref()) {
                 Consumer::Needs => true,
-                Consumer::Gone => false,
+                Consumer::Ended => false,
                 Consumer::Unknown => {
                     let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
                     let pod = api

@@ -1,5 +1,7 @@
 //! The claims that a pod needs. Pure functions.
 
+use std::collections::HashMap;
+
 use k8s_openapi::api::core::v1::{Pod, PodResourceClaim};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate};
 use kube::core::ObjectMeta;
@@ -28,33 +30,69 @@ pub(super) enum ClaimName<'p> {
     Missing,
 }
 
-/// The claim of an entry.
-pub(super) fn claim_name<'p>(pod: &'p Pod, entry: &'p PodResourceClaim) -> ClaimName<'p> {
-    if let Some(name) = &entry.resource_claim_name {
-        return ClaimName::Named(name);
-    }
-    let statuses = pod.status.iter().flat_map(|status| status.resource_claim_statuses.iter().flatten());
-    match statuses.into_iter().find(|status| status.name == entry.name) {
-        None => ClaimName::Missing,
-        Some(status) => {
-            status.resource_claim_name.as_deref().map_or(ClaimName::NotNeeded, ClaimName::Generated)
-        }
-    }
-}
-
 /// The entries of a pod.
 pub(super) fn entries(pod: &Pod) -> &[PodResourceClaim] {
     pod.spec.as_ref().and_then(|spec| spec.resource_claims.as_deref()).unwrap_or_default()
 }
 
-/// The names of all claims that a pod uses, including that of its extended resources.
-pub(super) fn claim_names(pod: &Pod) -> Vec<String> {
-    let named = entries(pod).iter().filter_map(|entry| match claim_name(pod, entry) {
-        ClaimName::Named(name) | ClaimName::Generated(name) => Some(name.to_owned()),
-        ClaimName::NotNeeded | ClaimName::Missing => None,
-    });
-    let extended = pod.status.as_ref().and_then(|status| status.extended_resource_claim_status.as_ref());
-    named.chain(extended.map(|extended| extended.resource_claim_name.clone())).collect()
+/// The claims of all entries of a pod. A pod can have thousands of entries, so their statuses are not searched for each of them.
+pub(super) struct PodClaims<'p> {
+    pod: &'p Pod,
+    /// The claims in the status, by the names of their entries; `None` if no claim is needed.
+    created: HashMap<&'p str, Option<&'p str>>,
+}
+
+impl<'p> PodClaims<'p> {
+    /// The claims of this pod.
+    pub(super) fn of(pod: &'p Pod) -> Self {
+        let statuses = pod.status.iter().flat_map(|status| status.resource_claim_statuses.iter().flatten());
+        let mut created = HashMap::new();
+        for status in statuses {
+            created.entry(status.name.as_str()).or_insert(status.resource_claim_name.as_deref());
+        }
+        Self { pod, created }
+    }
+
+    /// The claim of an entry.
+    pub(super) fn name(&self, entry: &'p PodResourceClaim) -> ClaimName<'p> {
+        if let Some(name) = &entry.resource_claim_name {
+            return ClaimName::Named(name);
+        }
+        match self.created.get(entry.name.as_str()) {
+            None => ClaimName::Missing,
+            Some(None) => ClaimName::NotNeeded,
+            Some(Some(name)) => ClaimName::Generated(name),
+        }
+    }
+
+    /// The names of all claims that the pod uses, including that of its extended resources.
+    pub(super) fn names(&self) -> Vec<String> {
+        let named = entries(self.pod).iter().filter_map(|entry| match self.name(entry) {
+            ClaimName::Named(name) | ClaimName::Generated(name) => Some(name.to_owned()),
+            ClaimName::NotNeeded | ClaimName::Missing => None,
+        });
+        let status = self.pod.status.as_ref();
+        let extended = status.and_then(|status| status.extended_resource_claim_status.as_ref());
+        named.chain(extended.map(|extended| extended.resource_claim_name.clone())).collect()
+    }
+
+    /// Whether a claim must be created for an entry, or an orphaned one be found. `find` returns a claim of the pod's
+    /// namespace.
+    pub(super) fn needs_claim<C: AsRef<ResourceClaim>>(
+        &self,
+        entry: &'p PodResourceClaim,
+        find: impl FnOnce(&str) -> Option<C>,
+    ) -> bool {
+        if entry.resource_claim_template_name.is_none() {
+            return false;
+        }
+        match self.name(entry) {
+            ClaimName::Missing => true,
+            // The claim was deleted by mistake, or its name belongs to another claim.
+            ClaimName::Generated(name) => find(name).is_none_or(|claim| !is_for(self.pod, claim.as_ref())),
+            ClaimName::Named(_) | ClaimName::NotNeeded => false,
+        }
+    }
 }
 
 /// Whether no container of the pod runs or will run.
@@ -68,24 +106,6 @@ pub(super) fn is_for(pod: &Pod, claim: &ResourceClaim) -> bool {
     claim.metadata.namespace == pod.metadata.namespace
         && owner.is_some()
         && owner == pod.metadata.uid.as_ref()
-}
-
-/// Whether a claim must be created for an entry, or an orphaned one be found. `find` returns a claim of the pod's
-/// namespace.
-pub(super) fn needs_claim<C: AsRef<ResourceClaim>>(
-    pod: &Pod,
-    entry: &PodResourceClaim,
-    find: impl FnOnce(&str) -> Option<C>,
-) -> bool {
-    if entry.resource_claim_template_name.is_none() {
-        return false;
-    }
-    match claim_name(pod, entry) {
-        ClaimName::Missing => true,
-        // The claim was deleted by mistake, or its name belongs to another claim.
-        ClaimName::Generated(name) => find(name).is_none_or(|claim| !is_for(pod, claim.as_ref())),
-        ClaimName::Named(_) | ClaimName::NotNeeded => false,
-    }
 }
 
 /// Whether the claim was created for this entry of the pod.

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
+use orlop_apimachinery::thread_time::assert_linear;
+use orlop_client::packed_object::GETS;
 use serde_json::{Value, json};
 
 use super::claim::{Consumer, consumer, is_superfluous, released, unprotected};
-use super::pod::{entries, needs_claim, new_claim, reserved_for};
+use super::created::CreatedClaims;
+use super::pod::{PodClaims, entries, new_claim, reserved_for};
 use super::run;
 use crate::options::Options;
 use crate::testing::{FakeApi, merge_into, survives_faults};
@@ -72,8 +75,51 @@ fn pods_need_a_claim_for_each_template() {
         ("6 created by the user", named, None, false),
     ] {
         let pod: Pod = typed(pod("p", extra));
-        assert_eq!(needs_claim(&pod, &entries(&pod)[0], |_| found), want, "{case}");
+        assert_eq!(PodClaims::of(&pod).needs_claim(&entries(&pod)[0], |_| found), want, "{case}");
     }
+}
+
+#[test]
+fn names_of_many_claims_are_found_in_linear_time() {
+    let input = |n: usize| -> Pod {
+        let entries: Vec<Value> =
+            (0..n).map(|n| json!({"name": format!("e{n}"), "resourceClaimTemplateName": "t"})).collect();
+        let statuses: Vec<Value> =
+            (0..n).map(|n| json!({"name": format!("e{n}"), "resourceClaimName": format!("c{n}")})).collect();
+        typed(pod(
+            "p",
+            json!({"spec": {"resourceClaims": entries}, "status": {"resourceClaimStatuses": statuses}}),
+        ))
+    };
+    assert_eq!(PodClaims::of(&input(3)).names(), ["c0", "c1", "c2"]);
+    assert_linear("claims of a pod", 1_000, input, |pod| PodClaims::of(pod).names().len());
+}
+
+#[test]
+fn created_claims_are_known_until_the_cache_contains_them() {
+    let created = CreatedClaims::default();
+    for (pod, entry, claim) in [("u", "a", "1"), ("u", "b", "2"), ("v", "a", "3")] {
+        created.add(pod, entry, claim);
+    }
+    created.remove("u", "a", "another claim");
+    assert_eq!(created.get("u", "a").as_deref(), Some("1"));
+    created.remove("u", "a", "1");
+    assert_eq!((created.get("u", "a"), created.get("u", "b").as_deref()), (None, Some("2")));
+    created.remove_pod("u");
+    assert_eq!((created.get("u", "b"), created.get("v", "a").as_deref()), (None, Some("3")));
+    created.remove("v", "a", "3");
+    assert!(created.is_empty());
+    assert_linear(
+        "deleted pods",
+        1_000,
+        |n| n,
+        |n| {
+            let uids: Vec<String> = (0..*n).map(|n| format!("uid-{n}")).collect();
+            uids.iter().for_each(|uid| created.add(uid, "gpu", "claim"));
+            uids.iter().for_each(|uid| created.remove_pod(uid));
+            assert!(created.is_empty());
+        },
+    );
 }
 
 #[test]
@@ -124,9 +170,9 @@ fn consumers_end_with_their_pods() {
     for (case, pod, want) in [
         ("1 not cached", None, Consumer::Unknown),
         ("2 runs", Some(pod("p", json!({}))), Consumer::Needs),
-        ("3 another pod", Some(pod("p", json!({"metadata": {"uid": "other"}}))), Consumer::Gone),
-        ("4 finished", Some(pod("p", json!({"status": {"phase": "Succeeded"}}))), Consumer::Gone),
-        ("5 deleted before it had a node", Some(pod("p", deleted)), Consumer::Gone),
+        ("3 another pod", Some(pod("p", json!({"metadata": {"uid": "other"}}))), Consumer::Ended),
+        ("4 finished", Some(pod("p", json!({"status": {"phase": "Succeeded"}}))), Consumer::Ended),
+        ("5 deleted before it had a node", Some(pod("p", deleted)), Consumer::Ended),
         ("6 terminating on a node", Some(pod("p", on_node)), Consumer::Needs),
     ] {
         assert_eq!(consumer(&reference, pod.map(typed::<Pod>).as_ref()), want, "{case}");
@@ -216,6 +262,31 @@ async fn pod_gets_a_claim_that_ends_with_it() {
     api.patch("pods", "default/p", "status", json!({"status": {"phase": "Succeeded"}}));
     api.settle().await;
     assert_eq!(api.get("resourceclaims", &key), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_entry_of_a_pod_reads_only_its_own_claims() {
+    let mut reads = Vec::new();
+    for n in [20, 160] {
+        let api = FakeApi::new();
+        api.seed(template());
+        // An earlier process has created the claims, and has not written their names yet.
+        for n in 0..n {
+            let entry = json!({"resource.kubernetes.io/pod-claim-name": format!("e{n}")});
+            api.seed(claim(&format!("c{n}"), json!({"metadata": {"annotations": entry}})));
+        }
+        let entries: Vec<Value> =
+            (0..n).map(|n| json!({"name": format!("e{n}"), "resourceClaimTemplateName": "t"})).collect();
+        api.seed(pod("p", json!({"spec": {"resourceClaims": entries}})));
+        let before = GETS.get();
+        let _running = api.start(&[run], Options::default());
+        api.settle().await;
+        reads.push(GETS.get() - before);
+        assert_eq!(api.list("resourceclaims").len(), n);
+        let status = &api.get("pods", "default/p").unwrap()["status"]["resourceClaimStatuses"];
+        assert_eq!(status.as_array().unwrap().len(), n);
+    }
+    assert!(reads[1] < 12 * reads[0], "{reads:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! Runs the controller: queues ServiceCIDRs on changes of ServiceCIDRs and IPAddresses, and performs the writes.
 
+use std::iter;
 use std::net::IpAddr;
 
 use futures::future::{BoxFuture, join};
@@ -18,7 +19,7 @@ use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
 use serde_json::{Value, json};
 
-use super::decide::{Act, Ready, decide, is_waiting, prefixes, service_address};
+use super::decide::{Action, Ready, decide, is_waiting, prefixes, service_address};
 use crate::context::{Context, ControllerError};
 
 /// Upstream: `ServiceCIDRController.ConcurrentServiceCIDRSyncs`.
@@ -99,20 +100,21 @@ struct Controller {
 impl Controller {
     async fn sync(&self, name: String) -> Result<(), ServiceCidrError> {
         let Some(range) = self.ranges.get(&name) else { return Ok(()) };
-        let addresses = self.addresses.kept();
-        let addresses = addresses.iter().filter_map(|kept| service_address(&kept.get()));
+        // Only a deletion reads the addresses.
+        let addresses = iter::once_with(|| self.addresses.kept()).flatten();
+        let addresses = addresses.filter_map(|kept| service_address(&kept.get()));
         match decide(&range, &self.ranges.list(), addresses, self.clock.now()) {
-            Act::Nothing => Ok(()),
-            Act::Wait(left) => {
+            Action::Nothing => Ok(()),
+            Action::Wait(left) => {
                 self.queue.add_after(name, left);
                 Ok(())
             }
-            Act::Release => {
+            Action::Release => {
                 let patch = removing_finalizers(range.as_ref(), &[FINALIZER_SERVICE_CIDR]);
                 self.patch("release", &name, patch).await
             }
-            Act::Block(condition) => self.write_condition(&name, condition).await,
-            Act::Protect { add_finalizer, condition } => {
+            Action::Block(condition) => self.write_condition(&name, condition).await,
+            Action::Protect { add_finalizer, condition } => {
                 if add_finalizer {
                     let patch = adding_finalizers(range.as_ref(), &[FINALIZER_SERVICE_CIDR]);
                     self.patch("protect", &name, patch).await?;

@@ -35,7 +35,7 @@ const IS_BLOCKED: Ready = Ready { status: "False", reason: condition::TERMINATIN
 
 /// The next action.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum Action {
     /// Add the finalizer if it is missing, and write the condition if it differs.
     Protect {
         /// Whether the finalizer is missing.
@@ -60,22 +60,22 @@ pub(super) fn decide(
     all: &[impl AsRef<ServiceCIDR>],
     addresses: impl Iterator<Item = IpAddr>,
     now: Timestamp,
-) -> Act {
+) -> Action {
     let Some(deleted) = range.metadata.deletion_timestamp.as_ref() else {
-        return Act::Protect {
+        return Action::Protect {
             add_finalizer: !has_finalizer(range, FINALIZER_SERVICE_CIDR),
             condition: differing(range, IS_READY),
         };
     };
-    if !can_go(range, all, addresses) {
-        return Act::Block(differing(range, IS_BLOCKED));
+    if !can_release(range, all, addresses) {
+        return Action::Block(differing(range, IS_BLOCKED));
     }
     if !has_finalizer(range, FINALIZER_SERVICE_CIDR) {
-        return Act::Nothing;
+        return Action::Nothing;
     }
     let age = Duration::try_from(now.duration_since(deleted.0)).unwrap_or_default();
     let left = GRACE.saturating_sub(age);
-    if left.is_zero() { Act::Release } else { Act::Wait(left) }
+    if left.is_zero() { Action::Release } else { Action::Wait(left) }
 }
 
 /// The condition, if the range does not have it.
@@ -90,12 +90,12 @@ fn differing(range: &ServiceCIDR, wanted: Ready) -> Option<Ready> {
 }
 
 /// Whether no address of a Service would remain without a range.
-fn can_go(
+fn can_release(
     range: &ServiceCIDR,
     all: &[impl AsRef<ServiceCIDR>],
     mut addresses: impl Iterator<Item = IpAddr>,
 ) -> bool {
-    let others = || all.iter().map(AsRef::as_ref).filter(|other| other.metadata.name != range.metadata.name);
+    let others = || all.iter().map(AsRef::as_ref).filter(|other| can_replace(other, range));
     let own = prefixes(range);
     let has_parent =
         own.iter().all(|own| others().any(|other| prefixes(other).iter().any(|other| other.contains(own))));
@@ -107,6 +107,18 @@ fn can_go(
         own.iter().any(|own| own.allocates(ip)) && !other.iter().any(|other| other.allocates(ip))
     };
     !addresses.any(is_orphan)
+}
+
+/// Whether the addresses of a range can be in this other range after the release. Of several ranges that are being deleted, those
+/// that were deleted later can replace those that were deleted earlier: otherwise, each would be released because of the others.
+fn can_replace(other: &ServiceCIDR, range: &ServiceCIDR) -> bool {
+    let order = |range: &ServiceCIDR| {
+        let deleted = range.metadata.deletion_timestamp.as_ref().map(|deleted| deleted.0);
+        (deleted, range.metadata.name.clone())
+    };
+    other.metadata.name != range.metadata.name
+        && (!is_terminating(other)
+            || has_finalizer(other, FINALIZER_SERVICE_CIDR) && order(other) > order(range))
 }
 
 /// The ranges of a ServiceCIDR.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use serde_json::{Value, json};
 
-use super::decide::{Act, decide};
+use super::decide::{Action, decide};
 use super::prefix::Prefix;
 use super::run;
 use crate::options::Options;
@@ -94,13 +94,83 @@ fn range_is_deleted_after_its_addresses() {
         all.push(range.clone());
         let addresses: Vec<IpAddr> = addresses.iter().map(|ip: &&str| ip.parse().unwrap()).collect();
         let found = match decide(&range, &all, addresses.into_iter(), now) {
-            Act::Release => "release",
-            Act::Block(Some(ready)) if ready.reason == "Terminating" => "block",
-            Act::Wait(left) if left == Duration::from_secs(6) => "wait",
+            Action::Release => "release",
+            Action::Block(Some(ready)) if ready.reason == "Terminating" => "block",
+            Action::Wait(left) if left == Duration::from_secs(6) => "wait",
             other => panic!("{case}: {other:?}"),
         };
         assert_eq!(found, want, "{case}");
     }
+}
+
+#[test]
+fn ranges_that_are_deleted_together_do_not_replace_each_other() {
+    let now: Timestamp = NOW.parse().unwrap();
+    let (earlier, later) = (Some("2026-11-26T11:00:00Z"), Some("2026-11-26T11:01:00Z"));
+    let range = |name: &str, cidr: &str, deleted: Option<&str>| range(name, &[cidr], deleted);
+    let mut released = range("b", "10.0.0.0/24", later).as_ref().clone();
+    released.metadata.finalizers = None;
+    for (case, all, want) in [
+        (
+            "1 the same range",
+            vec![range("a", "10.0.0.0/24", earlier), range("b", "10.0.0.0/24", later)],
+            vec!["a"],
+        ),
+        (
+            "2 at the same time",
+            vec![range("b", "10.0.0.0/24", earlier), range("a", "10.0.0.0/24", earlier)],
+            vec!["a"],
+        ),
+        (
+            "3 the larger range is deleted first",
+            vec![range("a", "10.0.0.0/24", later), range("b", "10.0.0.0/16", earlier)],
+            vec!["b"],
+        ),
+        (
+            "4 three of them",
+            vec![
+                range("a", "10.0.0.0/24", later),
+                range("b", "10.0.0.0/24", earlier),
+                range("c", "10.0.0.0/24", earlier),
+            ],
+            vec!["b", "c"],
+        ),
+        (
+            "5 another range stays",
+            vec![
+                range("a", "10.0.0.0/24", earlier),
+                range("b", "10.0.0.0/24", later),
+                range("c", "10.0.0.0/16", None),
+            ],
+            vec!["a", "b"],
+        ),
+        (
+            "6 the other is already released",
+            vec![range("a", "10.0.0.0/24", earlier), Arc::new(released)],
+            vec![],
+        ),
+    ] {
+        let is_released = |range: &&Arc<ServiceCIDR>| {
+            let addresses = ["10.0.0.5".parse::<IpAddr>().unwrap()];
+            decide(range, &all, addresses.into_iter(), now) == Action::Release
+        };
+        let mut found: Vec<&str> =
+            all.iter().filter(is_released).filter_map(|range| range.metadata.name.as_deref()).collect();
+        found.sort_unstable();
+        assert_eq!(found, want, "{case}");
+    }
+}
+
+#[test]
+fn only_a_deletion_without_a_larger_range_reads_the_addresses() {
+    let now: Timestamp = NOW.parse().unwrap();
+    let unread = std::iter::from_fn(|| -> Option<IpAddr> { panic!("an address is read") });
+    let kept = range("a", &["10.0.0.0/24"], None);
+    decide(&kept, &[kept.clone()], unread, now);
+    let unread = std::iter::from_fn(|| -> Option<IpAddr> { panic!("an address is read") });
+    let deleted = range("a", &["10.0.0.0/24"], Some("2026-11-26T11:00:00Z"));
+    let all = [deleted.clone(), range("b", &["10.0.0.0/16"], None)];
+    assert_eq!(decide(&deleted, &all, unread, now), Action::Release);
 }
 
 fn stored(name: &str, cidr: &str) -> Value {

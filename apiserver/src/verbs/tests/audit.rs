@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use orlop_auth::audit::Policy;
+use orlop_auth::service_account::legacy::LegacyClaims;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -201,6 +202,29 @@ async fn rejected_and_impersonated_requests_are_recorded() {
         json!({"authorization.k8s.io/decision": "forbid", "authorization.k8s.io/reason": ""})
     );
     assert_eq!((&event["responseStatus"]["code"], &event["userAgent"]), (&json!(403), &json!("test/1")));
+}
+
+#[tokio::test]
+async fn use_of_an_invalidated_token_is_annotated() {
+    let audited = AuditedRig::new(policy(json!([{"level": "Metadata"}])), |_| {}).await;
+    let rig = &audited.rig;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = rig.post(accounts, json!({"metadata": {"name": "a"}})).await.expect(201).json();
+    let claims = LegacyClaims::new("default", "t", "a", account["metadata"]["uid"].as_str().unwrap());
+    let token = rig.server.sign_legacy_token(&claims).unwrap();
+    let metadata = json!({"name": "t", "annotations": {"kubernetes.io/service-account.name": "a"},
+        "labels": {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}});
+    let secret = json!({"type": "kubernetes.io/service-account-token", "metadata": metadata, "stringData": {"token": token}});
+    rig.post(SECRETS, secret).await.expect(201);
+    let request = http::Request::get(CONFIG_MAPS)
+        .header("host", "localhost")
+        .header("authorization", format!("Bearer {token}"))
+        .body(Body::empty());
+    let router = rig.server.protect(rig.server.router());
+    assert_eq!(router.oneshot(request.unwrap()).await.unwrap().status().as_u16(), 401);
+    let events = audited.events().await;
+    let refused = events.iter().find(|event| event["responseStatus"]["code"] == 401).unwrap();
+    assert_eq!(refused["annotations"]["authentication.k8s.io/legacy-token-invalidated"], "t/default");
 }
 
 #[tokio::test]
