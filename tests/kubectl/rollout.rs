@@ -6,6 +6,7 @@ use super::NODE;
 use crate::harness::http::Http;
 use crate::harness::kubectl::Kubectl;
 use crate::harness::plane::Plane;
+use crate::harness::wait;
 use crate::workload::Agent;
 
 /// A workload with the image `main:1`. No agent runs on the node: its pods tolerate that it is not ready, and have no
@@ -118,9 +119,12 @@ async fn workloads_roll_back_to_their_revisions() {
         let rollout = Rollout { kubectl: &kubectl, http: &http, target, name, finished };
         rollout.updates_and_goes_back().await;
     }
-    let daemons = kubectl.run(&["get", "ds", "agent", "--no-headers"]).await.ok();
-    let numbers: Vec<&str> = daemons.split_whitespace().take(7).collect();
-    assert_eq!(numbers, ["agent", "1", "1", "1", "1", "1", "<none>"], "{daemons}");
+    let columns = ["agent", "1", "1", "1", "1", "1", "<none>"];
+    wait::until("all numbers of the DaemonSet are 1", async || {
+        let row = kubectl.run(&["get", "ds", "agent", "--no-headers"]).await.ok();
+        if row.split_whitespace().take(7).eq(columns) { Ok(()) } else { Err(row) }
+    })
+    .await;
     drop(agent);
 }
 
