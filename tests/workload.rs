@@ -174,10 +174,10 @@ async fn pods(http: &Http, selector: &str, count: usize) -> Value {
 }
 
 /// An agent that reports every pod as running and ready. It stops when it is dropped.
-struct Agent(JoinHandle<()>);
+pub(crate) struct Agent(JoinHandle<()>);
 
 impl Agent {
-    fn start(http: Http) -> Self {
+    pub(crate) fn start(http: Http) -> Self {
         Self(tokio::spawn(async move {
             loop {
                 // The server may be down.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{access, change, custom, get, nodes, tell, workloads};
+use super::{access, certificates, change, custom, generators, get, nodes, tell, workloads};
 
 /// Commands tested without a row: they need time, an editor, or several steps.
 const STORIES: &[&str] = &[
@@ -24,7 +24,11 @@ const STORIES: &[&str] = &[
     "logs",
     "replace",
     "replace --force",
+    "rollout history",
+    "rollout history --revision",
     "rollout status",
+    "rollout undo",
+    "rollout undo --to-revision",
     "wait --for=condition",
     "wait --for=delete",
     "wait --for=jsonpath",
@@ -47,8 +51,10 @@ fn listed() -> BTreeSet<String> {
 fn documented_commands_are_the_tested_ones() {
     let rows = [
         access::rows(),
+        certificates::rows(),
         change::rows(),
         custom::rows(),
+        generators::rows(),
         get::rows(),
         nodes::rows(),
         tell::rows(),

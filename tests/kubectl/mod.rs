@@ -7,12 +7,15 @@
 
 mod access;
 mod apply;
+mod certificates;
 mod change;
 mod custom;
 mod delete;
+mod generators;
 mod get;
 mod matrix;
 mod nodes;
+mod rollout;
 mod tell;
 mod watch;
 mod workloads;

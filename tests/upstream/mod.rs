@@ -10,6 +10,7 @@ mod namespaces;
 mod owners;
 mod pods;
 mod protection;
+mod resource_table;
 mod volumes;
 mod watches;
 

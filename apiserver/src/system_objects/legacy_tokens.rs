@@ -10,7 +10,6 @@ use super::repair::commit;
 use crate::state::Inner;
 use crate::system_config_map::SystemConfigMap;
 
-const NAMESPACE: &str = "kube-system";
 const NAME: &str = "kube-apiserver-legacy-service-account-token-tracking";
 const SINCE: &str = "since";
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use orlop_client::informer::{Change, Informer, key_of};
-use orlop_client::pods::has_labels;
+use orlop_client::pods::{has_labels, label_value, namespace_value};
 
 use super::pods::{addresses, selector};
 use crate::workload::ready::is_ready;

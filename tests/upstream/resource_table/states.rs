@@ -1,0 +1,168 @@
+//! What orlop does with each resource: the last two columns of docs/api.md.
+
+/// What orlop does with a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Served,
+    /// Upstream has a component that acts on the resource, and orlop lacks it.
+    NoController,
+    /// No component of orlop uses the content.
+    StoredOnly,
+    /// Discovery lists it, and each request fails.
+    Error,
+}
+
+impl State {
+    /// As in the first table of docs/api.md.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            State::Served => "served",
+            State::NoController => "no controller",
+            State::StoredOnly => "stored only",
+            State::Error => "error",
+        }
+    }
+}
+
+use State::{Error, NoController, Served, StoredOnly};
+
+/// `GROUP/RESOURCE`, without a group for the core group, the state, and a note. A subresource without a line has the
+/// state of its resource.
+pub(super) const STATES: &[(&str, State, &str)] = &[
+    ("bindings", Served, "assigns a pod to a node"),
+    ("configmaps", Served, ""),
+    ("endpoints", Served, "[Endpoints of Services](service-endpoints.md)"),
+    ("events", Served, "deleted after `--event-ttl`"),
+    ("limitranges", Served, "[Namespaces and quotas](quota.md)"),
+    ("namespaces", Served, "[Namespaces and quotas](quota.md)"),
+    ("nodes", Served, "[The node agent](node.md)"),
+    ("nodes/proxy", Error, "the server does not connect to nodes"),
+    ("persistentvolumeclaims", Served, "[Binding](binding.md)"),
+    ("persistentvolumes", Served, "[Binding](binding.md)"),
+    ("pods", Served, "[Scheduling](scheduling.md), [The node agent](node.md)"),
+    ("pods/attach", Error, "the server does not connect to pods"),
+    ("pods/binding", Served, "assigns the pod to a node"),
+    ("pods/ephemeralcontainers", NoController, "the node agent does not start ephemeral containers"),
+    ("pods/eviction", Served, "respects PodDisruptionBudgets"),
+    ("pods/exec", Error, "the server does not connect to pods"),
+    ("pods/log", Served, "of pods on nodes that run orlop's agent"),
+    ("pods/portforward", Error, "the server does not connect to pods"),
+    ("pods/proxy", Error, "the server does not connect to pods"),
+    ("pods/resize", NoController, "the node agent does not apply new resources"),
+    ("podtemplates", StoredOnly, "as in Kubernetes"),
+    ("replicationcontrollers", Served, "[Workloads](workloads.md)"),
+    ("resourcequotas", Served, "[Namespaces and quotas](quota.md)"),
+    ("secrets", Served, ""),
+    ("serviceaccounts", Served, "[Authenticate users](authenticate-users.md#tokens-in-secrets)"),
+    ("services", Served, "addresses, node ports and endpoints; no component routes traffic"),
+    ("admissionregistration.k8s.io/mutatingadmissionpolicies", Served, "[Admission](admission.md)"),
+    ("admissionregistration.k8s.io/mutatingadmissionpolicybindings", Served, "[Admission](admission.md)"),
+    (
+        "admissionregistration.k8s.io/mutatingwebhookconfigurations",
+        Served,
+        "[Admission](admission.md#webhooks)",
+    ),
+    ("admissionregistration.k8s.io/validatingadmissionpolicies", Served, "[Admission](admission.md)"),
+    ("admissionregistration.k8s.io/validatingadmissionpolicybindings", Served, "[Admission](admission.md)"),
+    (
+        "admissionregistration.k8s.io/validatingwebhookconfigurations",
+        Served,
+        "[Admission](admission.md#webhooks)",
+    ),
+    ("apiextensions.k8s.io/customresourcedefinitions", Served, "[Custom resources](custom-resources.md)"),
+    (
+        "apiregistration.k8s.io/apiservices",
+        StoredOnly,
+        "the server writes those of its own groups, and forwards no requests to other servers",
+    ),
+    ("apps/controllerrevisions", Served, "the history of DaemonSets and StatefulSets"),
+    ("apps/daemonsets", Served, "[Workloads](workloads.md)"),
+    ("apps/deployments", Served, "[Workloads](workloads.md)"),
+    ("apps/replicasets", Served, "[Workloads](workloads.md)"),
+    ("apps/statefulsets", Served, "[Workloads](workloads.md)"),
+    ("authentication.k8s.io/selfsubjectreviews", Served, "`kubectl auth whoami`"),
+    ("authentication.k8s.io/tokenreviews", Served, ""),
+    ("authorization.k8s.io/localsubjectaccessreviews", Served, ""),
+    ("authorization.k8s.io/selfsubjectaccessreviews", Served, "`kubectl auth can-i`"),
+    ("authorization.k8s.io/selfsubjectrulesreviews", Served, "`kubectl auth can-i --list`"),
+    ("authorization.k8s.io/subjectaccessreviews", Served, ""),
+    ("autoscaling/horizontalpodautoscalers", NoController, "no controller scales workloads"),
+    ("batch/cronjobs", Served, "[Workloads](workloads.md#cronjob)"),
+    ("batch/jobs", Served, "[Workloads](workloads.md#job)"),
+    (
+        "certificates.k8s.io/certificatesigningrequests",
+        Served,
+        "[Secure connections with TLS](tls.md#certificate-requests)",
+    ),
+    ("coordination.k8s.io/leases", Served, "heartbeats of nodes"),
+    ("discovery.k8s.io/endpointslices", Served, "[Endpoints of Services](service-endpoints.md)"),
+    ("events.k8s.io/events", Served, "deleted after `--event-ttl`"),
+    (
+        "flowcontrol.apiserver.k8s.io/flowschemas",
+        StoredOnly,
+        "the server limits requests by its own rules: [Overload](overload.md)",
+    ),
+    (
+        "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
+        StoredOnly,
+        "the server limits requests by its own rules: [Overload](overload.md)",
+    ),
+    ("networking.k8s.io/ingressclasses", Served, "admission sets the default class of an Ingress"),
+    (
+        "networking.k8s.io/ingresses",
+        StoredOnly,
+        "as in Kubernetes; an Ingress controller is a separate program",
+    ),
+    ("networking.k8s.io/ipaddresses", Served, "reserves the cluster IPs of Services"),
+    (
+        "networking.k8s.io/networkpolicies",
+        StoredOnly,
+        "as in Kubernetes; a network plugin is a separate program",
+    ),
+    ("networking.k8s.io/servicecidrs", Served, "cluster IPs only from the ServiceCIDR `kubernetes`"),
+    ("node.k8s.io/runtimeclasses", Served, "[Admission](admission.md)"),
+    ("orlop.dev/capture", Served, "[Explain, history and plans](insight.md)"),
+    ("orlop.dev/revisions", Served, "[Explain, history and plans](insight.md)"),
+    ("orlop.dev/stream", Served, "[Explain, history and plans](insight.md)"),
+    ("orlop.dev/timeline", Served, "[Explain, history and plans](insight.md)"),
+    ("policy/poddisruptionbudgets", Served, "[Workloads](workloads.md#poddisruptionbudget)"),
+    ("rbac.authorization.k8s.io/clusterrolebindings", Served, "[Authorize users](authorize-users.md)"),
+    ("rbac.authorization.k8s.io/clusterroles", Served, "[Authorize users](authorize-users.md)"),
+    ("rbac.authorization.k8s.io/rolebindings", Served, "[Authorize users](authorize-users.md)"),
+    ("rbac.authorization.k8s.io/roles", Served, "[Authorize users](authorize-users.md)"),
+    ("resource.k8s.io/deviceclasses", StoredOnly, "the scheduler does not allocate devices"),
+    (
+        "resource.k8s.io/resourceclaims",
+        NoController,
+        "the scheduler does not allocate devices; a controller creates claims from templates, reserves and releases them",
+    ),
+    ("resource.k8s.io/resourceclaimtemplates", Served, ""),
+    ("resource.k8s.io/resourceslices", StoredOnly, "the scheduler does not allocate devices"),
+    ("scheduling.k8s.io/priorityclasses", Served, "the order of scheduling; no preemption"),
+    (
+        "snapshot.storage.k8s.io/volumesnapshotclasses",
+        Served,
+        "[Snapshots and resize](snapshots-and-resize.md)",
+    ),
+    (
+        "snapshot.storage.k8s.io/volumesnapshotcontents",
+        Served,
+        "[Snapshots and resize](snapshots-and-resize.md)",
+    ),
+    ("snapshot.storage.k8s.io/volumesnapshots", Served, "[Snapshots and resize](snapshots-and-resize.md)"),
+    ("storage.k8s.io/csidrivers", Served, "[CSI](csi.md)"),
+    ("storage.k8s.io/csinodes", Served, "[CSI](csi.md)"),
+    ("storage.k8s.io/csistoragecapacities", Served, "[Scheduling](scheduling.md)"),
+    ("storage.k8s.io/storageclasses", Served, "[Binding](binding.md)"),
+    ("storage.k8s.io/volumeattachments", Served, "[Attach and detach](attach-detach.md)"),
+    ("storage.k8s.io/volumeattributesclasses", Served, "[Snapshots and resize](snapshots-and-resize.md)"),
+];
+
+/// `GROUP/RESOURCE` that kube-apiserver serves and orlop does not, and the reason.
+pub(super) const MISSING: &[(&str, &str)] = &[
+    (
+        "componentstatuses",
+        "deprecated since Kubernetes 1.19; `/readyz` and `/livez` report the health of the server",
+    ),
+    ("services/proxy", "the server does not connect to pods"),
+];
