@@ -77,8 +77,8 @@ fn operation(Operation { route, parameters }: &Operation<'_>) -> Value {
     }
     // The body is sorted by its name.
     let (before, after): (Vec<_>, Vec<_>) = parameters.iter().partition(|one| one.name < "body");
-    let before = before.into_iter().map(|one| parameter(one));
-    let after = after.into_iter().map(|one| parameter(one));
+    let before = before.into_iter().map(parameter);
+    let after = after.into_iter().map(parameter);
     let parameters: Vec<Value> = before.chain(route.body.as_ref().map(body)).chain(after).collect();
     if !parameters.is_empty() {
         out["parameters"] = parameters.into();
