@@ -19,7 +19,7 @@ pub type Addresses = Vec<(usize, bool)>;
 pub type Ports<'a> = BTreeMap<Option<PortId<'a>>, Vec<usize>>;
 
 /// A subset whose addresses are positions in a sorted list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct PackedSubset {
     /// The ready addresses.
     pub ready: Vec<usize>,
