@@ -41,7 +41,7 @@ pub(crate) fn pod_with_port(nth: usize, number: usize) -> Value {
 
 /// A different IP address for each number.
 pub(crate) fn ip(number: usize) -> String {
-    format!("10.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255)
+    format!("10.{}.{}.{}", number >> 16, (number >> 8) & 255, number & 255)
 }
 
 /// A ready node.

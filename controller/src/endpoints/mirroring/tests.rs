@@ -152,7 +152,8 @@ fn endpoints_with_too_many_addresses_in_shared_subsets_are_an_error() {
     // Port n is in the first subset and in another one, so each port has its own addresses.
     let object = |ports: usize| {
         let others = (0..ports).map(|nth| subset(nth + 1000..nth + 1001, nth..nth + 1));
-        typed(json!({"subsets": [subset(0..999, 0..ports)].into_iter().chain(others).collect::<Value>()}))
+        let subsets: Value = [subset(0..999, 0..ports)].into_iter().chain(others).collect();
+        typed(json!({"subsets": subsets}))
     };
     let decision = decide(&object(300), &[], 10);
     assert_eq!((decision.changes.create.len(), decision.skipped), (300, 300_000 - 300 * 10));
