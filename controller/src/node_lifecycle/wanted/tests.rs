@@ -1,6 +1,7 @@
 //! Desired state for each observed state.
 #![allow(clippy::unwrap_used)]
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use super::*;
