@@ -147,7 +147,7 @@ async fn round(context: &Context, pods: &Informer<Pod>) -> Result<(), CleanError
     let Some(limits) = limits(&since, context.clock.now(), period) else { return Ok(()) };
     let reader = context.informers.client();
     let secrets =
-        unused_secrets(reader, &limits).await.map_err(failed("list the tokens of service accounts"))?;
+        unused_secrets(&reader, &limits).await.map_err(failed("list the tokens of service accounts"))?;
     let mut mounted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for secret in &secrets {
         let (Some(namespace), Some(name)) = (&secret.metadata.namespace, &secret.metadata.name) else {
