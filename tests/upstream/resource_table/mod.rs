@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use self::states::{MISSING, STATES, State};
+use self::states::{STATES, State};
 use super::server;
 use crate::harness::http::Http;
 
@@ -55,12 +55,6 @@ impl Key {
         let own = find(&self.name).map(|(_, state, note)| (*state, *note));
         let resource = self.name.split('/').next().unwrap_or_default();
         own.or_else(|| find(resource).map(|(_, state, _)| (*state, "")))
-    }
-
-    /// The reason in [`MISSING`].
-    fn reason(&self) -> Option<&'static str> {
-        let own = self.in_group(&self.name);
-        MISSING.iter().find(|(key, _)| *key == own).map(|(_, reason)| *reason)
     }
 }
 
@@ -131,20 +125,17 @@ async fn discovered(http: &Http) -> Resources {
     resources
 }
 
-/// The differences of the two servers for which `states` has no reason, and the faults of `states`.
+/// The differences of the two servers, and the resources that `states` lacks.
 fn faults(upstream: &Resources, orlop: &Resources) -> Vec<String> {
     let mut faults = Vec::new();
     for (key, facts) in upstream {
         let what = format!("{} {}", key.group_version, key.name);
-        match (orlop.get(key), key.reason()) {
-            (None, None) => {
-                faults.push(format!("{what}: orlop does not serve it; add the reason to MISSING"))
-            }
-            (Some(_), Some(_)) => faults.push(format!("{what}: orlop serves it; remove it from MISSING")),
-            (Some(own), None) if own != facts => {
+        match orlop.get(key) {
+            None => faults.push(format!("{what}: orlop does not serve it")),
+            Some(own) if own != facts => {
                 faults.push(format!("{what}: upstream has {facts:?}, orlop has {own:?}"));
             }
-            (Some(_), None) | (None, Some(_)) => {}
+            Some(_) => {}
         }
     }
     for key in orlop.keys() {
@@ -160,21 +151,17 @@ fn faults(upstream: &Resources, orlop: &Resources) -> Vec<String> {
     faults
 }
 
-/// The lines of `states` that no server needs.
-fn unused(upstream: &Resources, orlop: &Resources) -> Vec<&'static str> {
-    let is_in =
-        |resources: &Resources, name: &str| resources.keys().any(|key| key.in_group(&key.name) == name);
-    let states = STATES.iter().map(|(name, ..)| *name).filter(|name| !is_in(orlop, name));
-    let missing = MISSING.iter().map(|(name, _)| *name).filter(|name| !is_in(upstream, name));
-    states.chain(missing).collect()
+/// The lines of `states` that the server does not need.
+fn unused(orlop: &Resources) -> Vec<&'static str> {
+    let is_served = |name: &str| orlop.keys().any(|key| key.in_group(&key.name) == name);
+    STATES.iter().map(|(name, ..)| *name).filter(|name| !is_served(name)).collect()
 }
 
 /// The part of the document after [`MARK`].
-fn tables(upstream: &Resources, orlop: &Resources) -> String {
+fn tables(orlop: &Resources) -> String {
     let mut text = String::new();
     let mut section = "";
-    let all: BTreeMap<&Key, &Facts> = orlop.iter().chain(upstream).collect();
-    for (key, facts) in all {
+    for (key, facts) in orlop {
         if key.group_version != section {
             section = &key.group_version;
             let head = "| resource | kind | scope | verbs | orlop | notes |\n|---|---|---|---|---|---|\n";
@@ -186,11 +173,7 @@ fn tables(upstream: &Resources, orlop: &Resources) -> String {
             names => format!(" (`{}`)", names.replace(',', "`, `")),
         };
         let verbs = if facts.verbs == ALL { "all".to_owned() } else { facts.verbs.replace(',', ", ") };
-        let (state, note) = match (key.state(), key.reason()) {
-            (_, Some(reason)) => ("not served", reason),
-            (Some((state, note)), None) => (state.text(), note),
-            (None, None) => ("", ""),
-        };
+        let (state, note) = key.state().map_or(("", ""), |(state, note)| (state.text(), note));
         let Key { name, .. } = key;
         let Facts { kind, scope, .. } = facts;
         let row = format!("| `{name}`{short_names} | {kind} | {scope} | {verbs} | {state} | {note} |");
@@ -206,15 +189,15 @@ async fn every_resource_of_upstream_is_documented() {
     let (upstream, orlop) = (upstream(), discovered(&http).await);
     let faults = faults(&upstream, &orlop);
     assert!(faults.is_empty(), "tests/upstream/resource_table/states.rs:\n{}", faults.join("\n"));
-    let unused = unused(&upstream, &orlop);
+    let unused = unused(&orlop);
     assert!(
         unused.is_empty(),
-        "tests/upstream/resource_table/states.rs: no server has {unused:?}; remove them"
+        "tests/upstream/resource_table/states.rs: the server does not have {unused:?}; remove them"
     );
 
     let document = std::fs::read_to_string(DOCUMENT).unwrap();
     let head = document.split(MARK).next().expect("a split has a first part");
-    let wanted = format!("{head}{MARK}{}", tables(&upstream, &orlop));
+    let wanted = format!("{head}{MARK}{}", tables(&orlop));
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(DOCUMENT, wanted).unwrap();
         return;
@@ -236,13 +219,7 @@ fn differences_between_servers_are_found() {
         (pods, "v1 pods Pod Namespaced po create", "upstream has"),
         (pods, "v1 pods Pod Namespaced - create,get", "upstream has"),
         (pods, "v1 pods Pod Cluster po create,get", "upstream has"),
-        (pods, "", "v1 pods: orlop does not serve it; add the reason to MISSING"),
-        ("v1 services/proxy S Namespaced - get", "", ""),
-        (
-            "v1 services/proxy S Namespaced - get",
-            "v1 services/proxy S Namespaced - get",
-            "v1 services/proxy: orlop serves it; remove it from MISSING",
-        ),
+        (pods, "", "v1 pods: orlop does not serve it"),
         (
             pods,
             "v1 pods Pod Namespaced po create,get\nv1 secrets S Namespaced - get",
@@ -265,16 +242,12 @@ fn differences_between_servers_are_found() {
 
 #[test]
 fn tables_are_rendered() {
-    let upstream = parsed(
-        "apps/v1 deployments/scale Scale Namespaced - get,patch\nv1 componentstatuses ComponentStatus Cluster cs get,list",
-    );
     let orlop = parsed(&format!(
         "v1 configmaps ConfigMap Namespaced cm,maps {ALL}\n\
         apps/v1 deployments/scale Scale Namespaced - get,patch"
     ));
-    let text = tables(&upstream, &orlop);
+    let text = tables(&orlop);
     let head = "| resource | kind | scope | verbs | orlop | notes |\n|---|---|---|---|---|---|";
-    let reason = MISSING[0].1;
     assert_eq!(
         text,
         format!(
@@ -282,7 +255,6 @@ fn tables_are_rendered() {
 ## v1
 
 {head}
-| `componentstatuses` (`cs`) | ComponentStatus | Cluster | get, list | not served | {reason} |
 | `configmaps` (`cm`, `maps`) | ConfigMap | Namespaced | all | served | |
 
 ## apps/v1

@@ -30,6 +30,7 @@ use State::{Error, NoController, Served, StoredOnly};
 /// state of its resource.
 pub(super) const STATES: &[(&str, State, &str)] = &[
     ("bindings", Served, "assigns a pod to a node"),
+    ("componentstatuses", Served, "[Supported API](supported-api.md#kinds)"),
     ("configmaps", Served, ""),
     ("endpoints", Served, "[Endpoints of Services](service-endpoints.md)"),
     ("events", Served, "deleted after `--event-ttl`"),
@@ -55,6 +56,7 @@ pub(super) const STATES: &[(&str, State, &str)] = &[
     ("secrets", Served, ""),
     ("serviceaccounts", Served, "[Authenticate users](authenticate-users.md#tokens-in-secrets)"),
     ("services", Served, "addresses, node ports and endpoints; no component routes traffic"),
+    ("services/proxy", Error, "the server does not connect to pods"),
     ("admissionregistration.k8s.io/mutatingadmissionpolicies", Served, "[Admission](admission.md)"),
     ("admissionregistration.k8s.io/mutatingadmissionpolicybindings", Served, "[Admission](admission.md)"),
     (
@@ -156,13 +158,4 @@ pub(super) const STATES: &[(&str, State, &str)] = &[
     ("storage.k8s.io/storageclasses", Served, "[Binding](binding.md)"),
     ("storage.k8s.io/volumeattachments", Served, "[Attach and detach](attach-detach.md)"),
     ("storage.k8s.io/volumeattributesclasses", Served, "[Snapshots and resize](snapshots-and-resize.md)"),
-];
-
-/// `GROUP/RESOURCE` that kube-apiserver serves and orlop does not, and the reason.
-pub(super) const MISSING: &[(&str, &str)] = &[
-    (
-        "componentstatuses",
-        "deprecated since Kubernetes 1.19; `/readyz` and `/livez` report the health of the server",
-    ),
-    ("services/proxy", "the server does not connect to pods"),
 ];
