@@ -160,7 +160,7 @@ async fn api_browser_shows_searches_and_tries_operations() {
     browser.until("operations", &shown("/api/v1/persistentvolumes/{name}/status")).await;
     browser.value("document.querySelector('.operation summary').click()").await;
     browser.until("parameters", &shown("labelSelector")).await;
-    browser.until("refusals", &shown("The revision or the token has expired")).await;
+    browser.until("responses", &shown("Unauthorized")).await;
     browser.value("document.querySelector('.operation form').requestSubmit(), 0").await;
     browser.until("the answer", &shown("\"kind\": \"PersistentVolumeList\"")).await;
     browser.until("the volume", &shown("172.16.51.58.1")).await;

@@ -141,7 +141,7 @@ async fn lost_store_is_restored_from_a_snapshot() {
     let offline = plane.dir().join("offline.snapshot");
     orlop(&["snapshot", "save", &shown(&offline), "--data-dir", &data]).unwrap();
     let status = orlop(&["snapshot", "status", &shown(&offline), "-o", "json"]).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&status).unwrap()["kinds"]["configmaps"], 3);
+    assert_eq!(serde_json::from_str::<Value>(&status).unwrap()["kinds"]["configmaps"], 4);
 
     let refusal = orlop(&["snapshot", "restore", &shown(&file), "--data-dir", &data]).unwrap_err();
     assert!(refusal.contains("is not empty"), "{refusal}");

@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use crate::dispatch;
 use crate::encode::stored;
-use crate::registry::{self, KindRef};
+use crate::registry;
 use crate::verbs::connect_admission;
+use crate::verbs::connect_target::{NO_WAY, split, unreachable};
 use crate::verbs::kubelet::{Agent, is_somewhere_else};
 use crate::verbs::request::Request;
 use crate::verbs::service_proxy;
@@ -29,9 +30,6 @@ const LOG_KEY: &str = "orlop.dev/log-key";
 
 /// The kubelet port of a Node that does not publish one.
 const KUBELET_PORT: i64 = 10_250;
-
-/// The reason in upstream's messages about failed connections.
-const NO_WAY: &str = "this server does not connect to kubelets or pods";
 
 /// Address types of a node, in order of preference.
 const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
@@ -205,36 +203,10 @@ fn pod_proxy(request: &Request) -> Result<Response, ApiError> {
     Err(unreachable(address, &port.unwrap_or_default()))
 }
 
-/// The error for a host that this server does not connect to.
-pub(super) fn unreachable(host: &str, port: &str) -> ApiError {
-    let colon = if port.is_empty() { "" } else { ":" };
-    ApiError::unreachable(format!("error trying to reach service: dial tcp {host}{colon}{port}: {NO_WAY}"))
-}
-
-/// Splits `[SCHEME:]NAME[:PORT]` into its parts.
-pub(super) fn split<'a>(id: &'a str, what: &str) -> Result<(&'a str, &'a str, &'a str), ApiError> {
-    let parts: Vec<&str> = id.split(':').collect();
-    let is_scheme = |scheme: &str| matches!(scheme, "" | "http" | "https");
-    match parts.as_slice() {
-        [name] if !name.is_empty() => Ok(("", name, "")),
-        [name, port] if !name.is_empty() => Ok(("", name, port)),
-        [scheme, name, port] if is_scheme(scheme) && !name.is_empty() => Ok((scheme, name, port)),
-        _ => Err(ApiError::bad_request(format!("invalid {what} request {id:?}"))),
-    }
-}
-
 fn pod(request: &Request, name: &str) -> Result<Object, ApiError> {
     let record = request.found(&request.head(), name)?;
     let record = record.ok_or_else(|| ApiError::not_found(request.names(), name))?;
     stored::decode_as(request.kind(), &record)
-}
-
-/// An object in the namespace of the request.
-pub(super) fn named(request: &Request, kind: &KindRef, name: &str) -> Result<Object, ApiError> {
-    let key = dispatch::key(&**kind, &request.resource.namespace, name);
-    let record = request.head().get(&key).cloned();
-    let record = record.ok_or_else(|| ApiError::not_found(kind.names(), name))?;
-    stored::decode_as(&**kind, &record)
 }
 
 /// The container with this name, or the only one.
@@ -376,21 +348,6 @@ mod tests {
             assert_eq!(check_address(address, &node(boot_id), "own").is_ok(), allowed, "{address} {boot_id}");
         }
         assert!(check_address("127.0.0.1", &node(""), "").is_err(), "unknown");
-    }
-
-    #[test]
-    fn proxy_ids_are_split_into_scheme_name_and_port() {
-        for (id, want) in [
-            ("a", Ok(("", "a", ""))),
-            ("a:80", Ok(("", "a", "80"))),
-            ("https:a:http", Ok(("https", "a", "http"))),
-            ("https:a:", Ok(("https", "a", ""))),
-            ("ftp:a:80", Err("invalid pod request \"ftp:a:80\"")),
-            (":80", Err("invalid pod request \":80\"")),
-        ] {
-            let got = split(id, "pod").map_err(|error| error.message);
-            assert_eq!(got.as_ref().map(|parts| *parts).map_err(String::as_str), want, "{id}");
-        }
     }
 
     #[test]

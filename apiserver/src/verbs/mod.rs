@@ -7,6 +7,7 @@ pub(crate) mod binding;
 pub(crate) mod component_status;
 pub(crate) mod connect;
 mod connect_admission;
+mod connect_target;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;

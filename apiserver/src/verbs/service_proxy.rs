@@ -4,7 +4,7 @@ use axum::response::Response;
 use serde_json::Value;
 
 use crate::registry;
-use crate::verbs::connect::{named, split, unreachable};
+use crate::verbs::connect_target::{named, split, unreachable};
 use crate::verbs::kubelet::is_somewhere_else;
 use crate::verbs::request::Request;
 use orlop_api::object::Object;

@@ -326,6 +326,16 @@ pub fn is_already_exists(error: &kube::Error) -> bool {
     status_of(error).is_some_and(|s| s.code == 409 && s.reason == "AlreadyExists")
 }
 
+/// Whether the server rejected a creation because the namespace is being deleted.
+pub fn is_namespace_ending(error: &kube::Error) -> bool {
+    status_of(error).is_some_and(|status| {
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        status.code == 403
+            && (causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+                || status.message.ends_with("because it is being terminated"))
+    })
+}
+
 /// The text of an error for events and logs: the server's message without the client's wrapping. If no server was reached, all
 /// causes (`Connection refused` is the last one).
 pub fn message_of(error: &kube::Error) -> String {

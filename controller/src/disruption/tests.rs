@@ -364,7 +364,7 @@ async fn resources_are_discovered_once_for_many_syncs() {
             "",
             json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}}),
         );
-        api.settle().await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
     }
     let count = |wanted: &str| api.requests().iter().filter(|request| *request == wanted).count();
     assert_eq!(counts(&api), [0, 0, 3, 4]);

@@ -8,11 +8,10 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Client;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use orlop_client::api::Api;
-use orlop_client::client::is_not_found;
+use orlop_client::client::{is_namespace_ending, is_not_found};
 
 use super::error::EndpointsError;
 use super::slice_tracker::SliceTracker;
-use crate::workload::replicas::control::is_namespace_ending;
 
 /// The slices to write.
 #[derive(Debug, Default, PartialEq)]

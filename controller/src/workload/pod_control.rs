@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt};
-use orlop_client::client::{is_conflict, is_not_found};
+use orlop_client::client::{is_conflict, is_namespace_ending, is_not_found};
 use orlop_client::informer::key_of;
 use orlop_client::names::reason;
 use orlop_client::recorder::{EventType, Recorder};
@@ -15,7 +15,6 @@ use super::batch::{Outcome, at_once, limited, slow_start};
 use super::error::WorkloadError;
 use super::expectations::Expectations;
 use super::owned::Namespaced;
-use super::replicas::control::is_namespace_ending;
 use super::writes::api_of;
 
 /// The pods of one workload.

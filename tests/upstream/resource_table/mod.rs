@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use self::states::{STATES, State};
-use super::server;
+use super::plane;
 use crate::harness::http::Http;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/api.md");
@@ -185,7 +185,7 @@ fn tables(orlop: &Resources) -> String {
 /// To repeat it after a change: `ORLOP_WRITE_API_TABLE=1 cargo test --test e2e resource_table`.
 #[tokio::test]
 async fn every_resource_of_upstream_is_documented() {
-    let (_plane, http) = server().await;
+    let (_plane, http) = plane().await;
     let (upstream, orlop) = (upstream(), discovered(&http).await);
     let faults = faults(&upstream, &orlop);
     assert!(faults.is_empty(), "tests/upstream/resource_table/states.rs:\n{}", faults.join("\n"));

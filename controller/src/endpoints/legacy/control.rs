@@ -10,7 +10,7 @@ use kube::Client;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use orlop_apimachinery::steps::OutOfSteps;
 use orlop_client::api::Api;
-use orlop_client::client::{is_not_found, message_of};
+use orlop_client::client::{is_namespace_ending, is_not_found, message_of};
 use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::annotation;
 use orlop_client::names::{ANN_LEADER, COMPONENT_ENDPOINTS, controller, reason};
@@ -26,7 +26,6 @@ use crate::endpoints::error::EndpointsError;
 use crate::endpoints::pods::selecting_spec;
 use crate::endpoints::selected::{index_services, services_to_sync};
 use crate::endpoints::trigger_time::TriggerTimes;
-use crate::workload::replicas::control::is_namespace_ending;
 
 /// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {

@@ -14,7 +14,7 @@ use orlop_apimachinery::clock::Clock;
 use orlop_apimachinery::cron::time_zone;
 use orlop_apimachinery::quoted;
 use orlop_client::api::Api;
-use orlop_client::client::{is_already_exists, message_of};
+use orlop_client::client::{is_already_exists, is_namespace_ending, message_of};
 use orlop_client::informer::{Change, Informer};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_CRON_JOB, controller, reason};
@@ -31,7 +31,6 @@ use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
     INDEX_CONTROLLER, INDEX_UID, Namespaced, controller_of, former_owners, index_by_controller, owner_key,
 };
-use crate::workload::replicas::control::is_namespace_ending;
 use crate::workload::writes::{api_of, write_status};
 
 use EventType::{Normal, Warning};

@@ -117,7 +117,8 @@ async fn cron_job_is_read_once_for_all_unlisted_jobs() {
     let is_read = |request: &&String| request.as_str() == "GET /apis/batch/v1/namespaces/ns/cronjobs/c";
     assert_eq!(api.requests().iter().filter(is_read).count(), 1);
     // Most of these events are combined into one, in any order.
-    let wanted = "CronJob ns/c Warning UnexpectedJob Saw a job that the controller did not create or forgot: j";
+    let wanted =
+        "CronJob ns/c Warning UnexpectedJob Saw a job that the controller did not create or forgot: j";
     assert!(api.events().iter().any(|event| event.starts_with(wanted)), "{:?}", api.events());
 }
 

@@ -23,11 +23,10 @@ use crate::workload::owned::{
     INDEX_CONTROLLER, INDEX_UID, candidates, controller_of, former_owners, index_by_controller, index_owners,
     owner_key, selector_of, wooers,
 };
-use crate::workload::replicas::control::is_namespace_ending;
 use crate::workload::template::is_same;
 use crate::workload::writes::{api_of, write_status};
 use orlop_apimachinery::clock::Clock;
-use orlop_client::client::{is_already_exists, is_not_found};
+use orlop_client::client::{is_already_exists, is_namespace_ending, is_not_found};
 use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_DEPLOYMENT, controller, reason};

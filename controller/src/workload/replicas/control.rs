@@ -206,13 +206,3 @@ impl<K: Replicated> Manager<K> {
         write_status(&self.client, &object.with_status(status)).await
     }
 }
-
-/// Whether the server rejected a creation because the namespace is being deleted.
-pub fn is_namespace_ending(error: &kube::Error) -> bool {
-    orlop_client::client::status_of(error).is_some_and(|status| {
-        let causes = status.details.iter().flat_map(|details| &details.causes);
-        status.code == 403
-            && (causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
-                || status.message.ends_with("because it is being terminated"))
-    })
-}
