@@ -336,13 +336,13 @@ async fn change_of_a_pod_reads_only_its_own_budgets() {
     api.seed(stored_pod("a", json!({"app": "a7"}), None));
     let _running = api.start(&THIS, Options::default());
     api.settle().await;
-    for change in [
-        json!({"metadata": {"annotations": {"a": "b"}}}),
-        json!({"metadata": {"labels": {"app": "a8"}}}),
-        json!({"status": {"conditions": []}}),
+    for (subresource, change) in [
+        ("", json!({"metadata": {"annotations": {"a": "b"}}})),
+        ("", json!({"metadata": {"labels": {"app": "a8"}}})),
+        ("status", json!({"status": {"conditions": []}})),
     ] {
         let before = GETS.get();
-        api.patch("pods", "default/a", "", change.clone());
+        api.patch("pods", "default/a", subresource, change.clone());
         api.settle().await;
         let reads = GETS.get() - before;
         assert!(reads < 20, "{change}: {reads}");
@@ -361,7 +361,7 @@ async fn resources_are_discovered_once_for_many_syncs() {
         api.patch(
             "pods",
             "default/a",
-            "",
+            "status",
             json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}}),
         );
         tokio::time::sleep(Duration::from_secs(5)).await;

@@ -122,12 +122,13 @@ impl Control {
         };
         let Some((spec, selector)) = selecting_spec(&service) else { return Ok(()) };
         let pods: Vec<_> = selected(&self.pods, namespace, selector).collect();
-        let trigger = self.times.next(&key, &service, &pods);
         let current = self.endpoints.get(&key);
         let version = current.as_ref().and_then(|current| current.metadata.resource_version.clone());
         if let Some(version) = version.filter(|version| self.replaced.contains(&key, version)) {
             return Err(EndpointsError::StaleEndpoints { version, key });
         }
+        // Only now, because the next call would not return this time again.
+        let trigger = self.times.next(&key, &service, &pods);
         match wanted(&service, spec, &pods, current.as_deref(), trigger) {
             Ok(None) => Ok(()),
             Ok(Some(endpoints)) => self.write(&key, endpoints, current).await,
