@@ -136,7 +136,7 @@ pub(super) const STATES: &[(&str, State, &str)] = &[
     (
         "resource.k8s.io/resourceclaims",
         NoController,
-        "no component allocates devices; `resourceclaim-controller` creates claims from templates, reserves and releases them",
+        "no component allocates devices, but `resourceclaim-controller` creates claims from templates, and reserves and releases claims",
     ),
     ("resource.k8s.io/resourceclaimtemplates", Served, ""),
     ("resource.k8s.io/resourceslices", StoredOnly, "the scheduler does not allocate devices"),
