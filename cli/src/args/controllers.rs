@@ -190,7 +190,7 @@ pub struct LoopArgs {
     /// Number of workers that mirror Endpoints to EndpointSlices
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub mirroring_concurrent_service_endpoint_syncs: usize,
-    /// Maximum number of endpoints in a mirrored EndpointSlice
+    /// Maximum number of addresses that are mirrored from each subset of Endpoints
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub mirroring_max_endpoints_per_subset: usize,
     /// Delay between the change of a mirrored EndpointSlice and its repair
