@@ -6,6 +6,7 @@
 mod builtin;
 mod custom;
 pub(crate) mod discovery;
+mod format;
 mod names;
 mod parameters;
 mod paths;

@@ -3,9 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::parameters::{Parameter, all_shared};
-use super::paths::{self, Operation, PathItem};
-use super::{Body, Content, Route, UNAUTHORIZED};
-use crate::resource::GVK;
+use super::paths::Operation;
+use super::{Body, Route, format};
 use crate::schemas::{DELETE_OPTIONS, PATCH};
 
 /// The keys of shared bodies below `parameters`.
@@ -14,7 +13,7 @@ const PATCH_BODY: &str = "body-78PwaGsr";
 
 /// The paths of operations, in the format of `paths`.
 pub(crate) fn paths(routes: &[Route]) -> Vec<(String, Value)> {
-    paths::group(routes).iter().map(|item| (item.path.to_owned(), path_item(item))).collect()
+    format::paths(routes, operation, parameter)
 }
 
 /// The parameters that operations share, in the format of `parameters`.
@@ -24,17 +23,6 @@ pub(crate) fn shared_parameters() -> Map<String, Value> {
         (key.to_owned(), own_body(&Body { schema: schema.to_owned(), is_required }))
     };
     own.chain([body(DELETE_BODY, DELETE_OPTIONS, false), body(PATCH_BODY, PATCH, true)]).collect()
-}
-
-fn path_item(item: &PathItem<'_>) -> Value {
-    let mut out = Map::new();
-    for operation in &item.operations {
-        out.insert(operation.route.method.to_owned(), self::operation(operation));
-    }
-    if !item.parameters.is_empty() {
-        out.insert("parameters".to_owned(), item.parameters.iter().map(|one| parameter(one)).collect());
-    }
-    out.into()
 }
 
 fn parameter(of: &Parameter) -> Value {
@@ -83,25 +71,16 @@ fn operation(Operation { route, parameters }: &Operation<'_>) -> Value {
     if !parameters.is_empty() {
         out["parameters"] = parameters.into();
     }
-    if let Some((action, kind)) = &route.action {
-        out["x-kubernetes-action"] = (*action).into();
-        out[GVK] = kind.clone();
-    }
+    format::write_action(route, &mut out);
     out
 }
 
 fn responses(route: &Route) -> Value {
-    let schema = match &route.answer {
-        Content::Text => json!({"type": "string"}),
-        Content::Object(schema) => reference(schema),
-    };
-    let mut out = Map::new();
-    for (code, description) in route.codes {
-        out.insert((*code).to_owned(), json!({"description": description, "schema": schema}));
-    }
-    let (code, description) = UNAUTHORIZED;
-    out.insert(code.to_owned(), json!({"description": description}));
-    out.into()
+    format::responses(
+        route,
+        reference,
+        |description, schema| json!({"description": description, "schema": schema}),
+    )
 }
 
 fn shared(key: &str) -> Value {

@@ -2,24 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::paths::{self, Operation, PathItem};
-use super::{Content, Parameter, Route, UNAUTHORIZED};
-use crate::resource::GVK;
+use super::paths::Operation;
+use super::{Parameter, Route, format};
 
 /// The paths of operations, in the format of `paths`.
 pub(crate) fn paths(routes: &[Route]) -> Vec<(String, Value)> {
-    paths::group(routes).iter().map(|item| (item.path.to_owned(), path_item(item))).collect()
-}
-
-fn path_item(item: &PathItem<'_>) -> Value {
-    let mut out = Map::new();
-    for operation in &item.operations {
-        out.insert(operation.route.method.to_owned(), self::operation(operation));
-    }
-    if !item.parameters.is_empty() {
-        out.insert("parameters".to_owned(), item.parameters.iter().map(|one| parameter(one)).collect());
-    }
-    out.into()
+    format::paths(routes, operation, parameter)
 }
 
 fn parameter(of: &Parameter) -> Value {
@@ -44,26 +32,16 @@ fn operation(Operation { route, parameters }: &Operation<'_>) -> Value {
             out["requestBody"]["required"] = true.into();
         }
     }
-    if let Some((action, kind)) = &route.action {
-        out["x-kubernetes-action"] = (*action).into();
-        out[GVK] = kind.clone();
-    }
+    format::write_action(route, &mut out);
     out
 }
 
 fn responses(route: &Route) -> Value {
-    let schema = match &route.answer {
-        Content::Text => json!({"type": "string"}),
-        Content::Object(schema) => reference(schema),
-    };
-    let mut out = Map::new();
-    for (code, description) in route.codes {
-        let response = json!({"description": description, "content": content(route.produces, &schema)});
-        out.insert((*code).to_owned(), response);
-    }
-    let (code, description) = UNAUTHORIZED;
-    out.insert(code.to_owned(), json!({"description": description}));
-    out.into()
+    format::responses(
+        route,
+        reference,
+        |description, schema| json!({"description": description, "content": content(route.produces, schema)}),
+    )
 }
 
 fn content(media: &[&str], schema: &Value) -> Map<String, Value> {
