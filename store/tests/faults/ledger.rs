@@ -158,31 +158,17 @@ impl Ledger {
                 return Err(format!("revision {revision} is {found}, but {event} was acknowledged"));
             }
         }
-        let mut open: Vec<_> = self.open.values().map(|(_, writes)| writes).collect();
-        let mut revision = self.floor + 1;
-        while revision <= head {
-            if events.contains_key(&revision) {
-                revision += 1;
-                continue;
-            }
-            let is = |revision: u64, write: &LedgerEvent| match found.get(&revision) {
-                Some(found) => found == write,
-                None => revision <= oldest && write.tag.is_none() && gone(&write.key),
-            };
-            let fits = |writes: &&Vec<LedgerEvent>| {
-                let mut all = (revision..).zip(writes.iter());
-                all.all(|(revision, write)| !events.contains_key(&revision) && is(revision, write))
-            };
-            let Some(at) = open.iter().position(fits) else {
-                let there = found.get(&revision).map_or("missing".to_owned(), LedgerEvent::to_string);
-                return Err(format!(
-                    "revision {revision} (of {oldest}..{head}) is {there}, and no whole commit that was asked for: {open:?}"
-                ));
-            };
-            for write in open.remove(at) {
-                events.insert(revision, write.clone());
-                revision += 1;
-            }
+        let is = |revision: u64, write: &LedgerEvent| match found.get(&revision) {
+            Some(found) => found == write,
+            None => revision <= oldest && write.tag.is_none() && gone(&write.key),
+        };
+        let mut open: Vec<_> = self.open.values().map(|(_, writes)| &**writes).collect();
+        let mut furthest = self.floor + 1;
+        if !place(&mut events, &mut open, self.floor + 1, head, &is, &mut furthest) {
+            let there = found.get(&furthest).map_or("missing".to_owned(), LedgerEvent::to_string);
+            return Err(format!(
+                "revision {furthest} (of {oldest}..{head}) is {there}, and no whole commit of these was asked for: {open:?}"
+            ));
         }
         if events.last_key_value().is_some_and(|(last, _)| *last > head) {
             return Err(format!("a commit is there in part at the head {head}"));
@@ -196,6 +182,37 @@ impl Ledger {
             write(&mut self.records, self.floor, event);
         }
     }
+}
+
+/// Adds commits of `open` to `events`, so that every revision up to the head has an event. A compacted delete leaves no trace and can be
+/// a part of several commits, so that this tries all of them. Returns false and changes nothing if there is no solution; `furthest` is
+/// then the highest revision without a commit.
+fn place(
+    events: &mut BTreeMap<u64, LedgerEvent>,
+    open: &mut Vec<&[LedgerEvent]>,
+    from: u64,
+    head: u64,
+    is: &dyn Fn(u64, &LedgerEvent) -> bool,
+    furthest: &mut u64,
+) -> bool {
+    let Some(revision) = (from..=head).find(|revision| !events.contains_key(revision)) else { return true };
+    *furthest = revision.max(*furthest);
+    for at in 0..open.len() {
+        let writes = open[at];
+        let next = revision + writes.len() as u64;
+        let fits = (revision..).zip(writes).all(|(at, write)| !events.contains_key(&at) && is(at, write));
+        if !fits {
+            continue;
+        }
+        open.remove(at);
+        events.extend((revision..).zip(writes.iter().cloned()));
+        if place(events, open, next, head, is, furthest) {
+            return true;
+        }
+        (revision..next).for_each(|revision| drop(events.remove(&revision)));
+        open.insert(at, writes);
+    }
+    false
 }
 
 /// Applies an event to the records.
@@ -248,6 +265,7 @@ fn ledger_rejects_contradictory_reports() {
     };
     let one = format!("R 1 1 {}", crc(&[("c", "z", 1)]));
     let three = format!("R 3 3 {}", crc(&[("a", "x", 2), ("b", "y", 3), ("c", "z", 1)]));
+    let compacted = format!("R 6 2 {}", crc(&[("c", "z", 1), ("d", "w", 5)]));
     for (name, lines, wanted) in [
         ("1 the open commit is not there", vec!["O 1 0", "E 1 c=z", &one], true),
         ("2 the open commit is there", vec!["O 3 0", "E 1 c=z", "E 2 a=x", "E 3 b=y", &three], true),
@@ -258,6 +276,16 @@ fn ledger_rejects_contradictory_reports() {
         ("7 a revision is used twice", vec!["A 1 1 2"], false),
         ("8 the records are others", vec!["O 1 0", "E 1 c=z", "R 1 1 7"], false),
         ("9 what was seen is lost", vec!["W 2", "O 1 0"], false),
+        (
+            "10 compacted deletes are of the only commits that fit",
+            vec!["A 1 1 3", "T 1 2 a=-", "T 2 2 b=- d=w", "O 6 6", "E 1 c=z", "E 5 d=w", &compacted],
+            true,
+        ),
+        (
+            "11 a commit is missing between compacted deletes",
+            vec!["A 1 1 3", "T 1 2 a=-", "T 2 2 b=- d=w", "O 7 7", "E 1 c=z", "E 6 d=w", "R 7 2 0"],
+            false,
+        ),
     ] {
         assert_eq!(with(&lines).is_ok(), wanted, "{name}: {:?}", with(&lines));
     }
