@@ -33,11 +33,11 @@ const WORKERS: usize = 50;
 const MANAGER: &str = "ResourceClaimController";
 /// Name of the index of pods by the claims that they use.
 const INDEX_CLAIM: &str = "resource-claim";
-/// Name of the index of claims by the UID of the pod that they were created for, and the entry.
+/// Name of the index of claims by namespace, the UID of the pod that they were created for, and the entry.
 const INDEX_ENTRY: &str = "pod-entry";
 
-fn entry_value(pod_uid: &str, entry: &str) -> String {
-    format!("{pod_uid}/{entry}")
+fn entry_value(namespace: &str, pod_uid: &str, entry: &str) -> String {
+    [namespace, "/", pod_uid, "/", entry].concat()
 }
 
 /// A key of the queue.
@@ -105,7 +105,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             PodClaims::of(pod).names().into_iter().map(|name| format!("{namespace}/{name}")).collect()
         });
         this.claims.add_index(INDEX_ENTRY, |claim| {
-            owning_entry(claim).map(|(uid, entry)| entry_value(uid, entry)).into_iter().collect()
+            let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
+            owning_entry(claim).map(|(uid, entry)| entry_value(namespace, uid, entry)).into_iter().collect()
         });
         let _pods = this.pods.add_handler({
             let this = Arc::clone(&this);
@@ -119,7 +120,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
                 }
                 if let Some(claim) = change.new.as_deref() {
                     if let Some((uid, entry)) = owning_entry(claim) {
-                        this.created.remove(uid, entry, split_key(change.key()).1);
+                        this.created.remove(uid, entry, change.key());
                     }
                     this.queue.add(Key::Claim(change.key().to_string()));
                 }
@@ -229,14 +230,15 @@ impl Controller {
         entry: &PodResourceClaim,
     ) -> Result<String, String> {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        let cached = self.claims.by_index(INDEX_ENTRY, &entry_value(uid, &entry.name));
+        let cached = self.claims.by_index(INDEX_ENTRY, &entry_value(namespace, uid, &entry.name));
         let cached =
             cached.iter().find(|claim| is_for_entry(pod, entry, claim) && !is_terminating(claim.as_ref()));
         if let Some(name) = cached.and_then(|claim| claim.metadata.name.clone()) {
             return Ok(name);
         }
         let api: Api<ResourceClaim> = Api::namespaced(self.client.clone(), namespace);
-        if let Some(name) = self.created.get(uid, &entry.name) {
+        if let Some(created) = self.created.get(uid, &entry.name) {
+            let name = split_key(&created).1.to_owned();
             let claim = api.get_opt(&name).await.map_err(|error| message_of(&error))?;
             if claim.is_some_and(|claim| is_for_entry(pod, entry, &claim) && !is_terminating(&claim)) {
                 return Ok(name);
@@ -251,13 +253,14 @@ impl Controller {
         let claim = api.create(&PostParams::default(), &new_claim(pod, entry, &found)).await;
         let claim = claim.map_err(|error| format!("create ResourceClaim : {}", message_of(&error)))?;
         let name = claim.metadata.name.unwrap_or_default();
-        self.created.add(uid, &entry.name, &name);
+        let claim_key = format!("{namespace}/{name}");
+        self.created.add(uid, &entry.name, &claim_key);
         // The watch may have reported the new claim, or the deletion of the pod, before the response.
-        let is_cached = self.claims.get_kept(&format!("{namespace}/{name}")).is_some();
+        let is_cached = self.claims.get_kept(&claim_key).is_some();
         let pod_key = format!("{namespace}/{}", pod.metadata.name.as_deref().unwrap_or_default());
         let has_pod = self.pods.get_kept(&pod_key).is_some_and(|cached| cached.uid().to_string() == uid);
         if is_cached || !has_pod {
-            self.created.remove(uid, &entry.name, &name);
+            self.created.remove(uid, &entry.name, &claim_key);
         }
         Ok(name)
     }

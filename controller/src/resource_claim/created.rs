@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-/// The names of the claims, by the UID of their pod and by the entry in the pod's `spec.resourceClaims`. A claim is removed as soon as
+/// The keys of the claims, by the UID of their pod and by the entry in the pod's `spec.resourceClaims`. A claim is removed as soon as
 /// the cache contains it, or when its pod is deleted.
 #[derive(Default)]
 pub(super) struct CreatedClaims(Mutex<HashMap<String, HashMap<String, String>>>);

@@ -290,6 +290,20 @@ async fn each_entry_of_a_pod_reads_only_its_own_claims() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pod_does_not_use_a_forged_claim_of_another_namespace() {
+    let api = FakeApi::new();
+    api.seed(template());
+    let forged = api.seed(claim("forged", json!({"metadata": {"namespace": "other"}})));
+    api.seed(pod("p", json!({})));
+    let _running = api.start(&[run], Options::default());
+    api.settle().await;
+    let status = &api.get("pods", "default/p").unwrap()["status"]["resourceClaimStatuses"];
+    let name = status[0]["resourceClaimName"].as_str().unwrap();
+    assert!(api.get("resourceclaims", &format!("default/{name}")).is_some(), "{status}");
+    assert_eq!(api.get("resourceclaims", "other/forged"), Some(forged));
+}
+
+#[tokio::test(start_paused = true)]
 async fn missing_template_is_reported() {
     let api = FakeApi::new();
     api.seed(pod("p", json!({})));

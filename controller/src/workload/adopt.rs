@@ -14,7 +14,7 @@ use orlop_client::api::Api;
 use serde_json::json;
 
 use super::error::WorkloadError;
-use super::owned::{Namespaced, controller_of, controller_reference, fits};
+use super::owned::{Namespaced, controller_of, controller_reference, fits, is_controlled, is_neighbour};
 use orlop_client::client::{is_not_found, status_of};
 use orlop_client::informer::{key_of, split_key};
 use orlop_client::meta::is_terminating;
@@ -28,14 +28,20 @@ pub enum Tie {
     Adopt,
     /// The workload controls it, but it no longer matches.
     Release,
-    /// It is another owner's, or does not fit.
+    /// It is another owner's, in another namespace, or does not fit.
     Ignore,
 }
 
-/// Determines the relation of one object. `owner_ends`: the workload is being deleted.
-pub fn tie(object: &ObjectMeta, owner_uid: &str, owner_ends: bool, fits: bool) -> Tie {
+/// Determines the relation of one object to a workload.
+pub fn tie<O: Namespaced>(object: &ObjectMeta, owner: &O, fits: bool) -> Tie {
+    let (meta, owner_ends) = (owner.meta(), is_terminating(owner));
+    if !is_neighbour(object, meta) {
+        return Tie::Ignore;
+    }
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let is_own = || is_controlled::<O>(object, namespace, meta.uid.as_deref().unwrap_or_default());
     match controller_of(object) {
-        Some(owner) if owner.uid != owner_uid => Tie::Ignore,
+        Some(_) if !is_own() => Tie::Ignore,
         Some(_) if fits => Tie::Mine,
         // The garbage collector handles the objects of a terminating workload.
         Some(_) if owner_ends => Tie::Ignore,
@@ -82,7 +88,7 @@ async fn claim_all<O: Namespaced, K: Namespaced>(
     let (mut mine, mut is_checked) = (Vec::new(), false);
     for object in candidates {
         let fits = fits(selector, object.meta().labels.as_ref()) && belongs(&object);
-        match tie(object.meta(), uid, is_terminating(owner), fits) {
+        match tie(object.meta(), owner, fits) {
             Tie::Mine => mine.push(object),
             Tie::Ignore => {}
             Tie::Release => {
@@ -165,25 +171,36 @@ pub fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::apps::v1::ReplicaSet;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
     use super::*;
 
+    fn meta(namespace: &str, uid: &str, ends: bool) -> ObjectMeta {
+        ObjectMeta {
+            namespace: Some(namespace.to_owned()),
+            uid: Some(uid.to_owned()),
+            deletion_timestamp: ends.then_some(Time(jiff::Timestamp::UNIX_EPOCH)),
+            ..ObjectMeta::default()
+        }
+    }
+
     #[test]
-    fn tie_depends_on_controller_selector_and_deletion() {
-        let owned = |uid: &str| ObjectMeta {
-            owner_references: Some(vec![OwnerReference {
-                uid: uid.to_owned(),
-                controller: Some(true),
-                ..OwnerReference::default()
-            }]),
-            ..ObjectMeta::default()
+    fn tie_depends_on_controller_namespace_selector_and_deletion() {
+        let set = |ends: bool| ReplicaSet { metadata: meta("ns", "u", ends), ..ReplicaSet::default() };
+        let owned = |uid: &str| {
+            let reference = OwnerReference { uid: uid.to_owned(), ..controller_reference(&set(false)) };
+            ObjectMeta { owner_references: Some(vec![reference]), ..meta("ns", "p", false) }
         };
-        let orphan = ObjectMeta::default();
-        let leaving = ObjectMeta {
-            deletion_timestamp: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-                jiff::Timestamp::UNIX_EPOCH,
-            )),
-            ..ObjectMeta::default()
+        let of_another = |change: fn(&mut OwnerReference)| {
+            let mut object = owned("u");
+            object.owner_references.iter_mut().flatten().for_each(change);
+            object
         };
+        let elsewhere = |object: ObjectMeta| ObjectMeta { namespace: Some("other".to_owned()), ..object };
+        let (orphan, leaving) = (meta("ns", "p", false), meta("ns", "p", true));
+        let other_kind = of_another(|reference| reference.kind = "Deployment".to_owned());
+        let other_group = of_another(|reference| reference.api_version = "example.com/v1".to_owned());
         // Name, object, whether the workload is being deleted, whether the selector matches, expected result.
         let table = [
             ("mine", owned("u"), false, true, Tie::Mine),
@@ -191,13 +208,19 @@ mod tests {
             ("fits no more", owned("u"), false, false, Tie::Release),
             ("fits no more, at the end", owned("u"), true, false, Tie::Ignore),
             ("another owner's", owned("v"), false, true, Tie::Ignore),
+            ("in another namespace", elsewhere(owned("u")), false, true, Tie::Ignore),
+            ("in another namespace, does not fit", elsewhere(owned("u")), false, false, Tie::Ignore),
+            ("another kind's", other_kind.clone(), false, true, Tie::Ignore),
+            ("another kind's, does not fit", other_kind, false, false, Tie::Ignore),
+            ("another group's", other_group, false, true, Tie::Ignore),
             ("an orphan that fits", orphan.clone(), false, true, Tie::Adopt),
             ("an orphan that does not fit", orphan.clone(), false, false, Tie::Ignore),
+            ("an orphan in another namespace", elsewhere(orphan.clone()), false, true, Tie::Ignore),
             ("an orphan, at the end", orphan, true, true, Tie::Ignore),
             ("an orphan that is being deleted", leaving, false, true, Tie::Ignore),
         ];
         for (name, object, ends, fits, wanted) in table {
-            assert_eq!(tie(&object, "u", ends, fits), wanted, "{name}");
+            assert_eq!(tie(&object, &set(ends), fits), wanted, "{name}");
         }
     }
 }

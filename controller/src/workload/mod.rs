@@ -27,5 +27,7 @@ pub mod stateful_set;
 pub mod template;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 pub mod ttl_after_finished;
 pub mod writes;

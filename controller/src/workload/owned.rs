@@ -1,5 +1,8 @@
-//! Finds the controller of an object, and the objects of a controller through an index by UID. Objects without
-//! a controller are indexed by their labels, so that workloads can find orphans to adopt.
+//! Finds the controller of an object, and the objects of a controller through an index by namespace and UID. Objects
+//! without a controller are indexed by their labels, so that workloads can find orphans to adopt.
+//!
+//! Any user may write any UID into the owner references of an object. An object therefore counts as controlled only if
+//! it is in the namespace of its owner, and the reference has the owner's kind and API group.
 //!
 //! The index is added when the first workload is synced. Until then, it costs nothing.
 
@@ -22,9 +25,9 @@ use orlop_client::api::Object;
 use orlop_client::informer::{Change, Informer};
 use orlop_client::queue::WorkQueue;
 
-/// Name of the index by controller.
+/// Name of the index by controller. Its values for controlled objects are those of [`owner_value`].
 pub const INDEX_CONTROLLER: &str = "controller";
-/// Name of the index by UID.
+/// Name of the index of owners by namespace and UID. Its values are those of [`owner_value`].
 pub const INDEX_UID: &str = "uid";
 /// Name of the index by namespace.
 pub const INDEX_NAMESPACE: &str = "namespace";
@@ -42,6 +45,23 @@ impl<K: Object<DynamicType = (), Scope = NamespaceResourceScope>> Namespaced for
 /// The reference to the controller of this object.
 pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+/// Whether the reference has the kind and the API group of `O`. The versions of a group serve the same objects.
+fn refers_to<O: Resource<DynamicType = ()>>(reference: &OwnerReference) -> bool {
+    let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
+    reference.kind == O::kind(&()) && group == O::group(&())
+}
+
+/// Whether the owner of kind `O` with this namespace and UID controls the object.
+pub fn is_controlled<O: Namespaced>(object: &ObjectMeta, namespace: &str, uid: &str) -> bool {
+    object.namespace.as_deref() == Some(namespace)
+        && controller_of(object).is_some_and(|reference| reference.uid == uid && refers_to::<O>(reference))
+}
+
+/// Whether both objects are in the same namespace.
+pub fn is_neighbour(one: &ObjectMeta, other: &ObjectMeta) -> bool {
+    one.namespace == other.namespace
 }
 
 /// A controller reference to `owner`.
@@ -115,9 +135,18 @@ impl Adopter for Job {
     }
 }
 
+/// Adds [`INDEX_UID`].
+pub fn index_by_uid<O: Namespaced>(owners: &Informer<O>) {
+    owners.add_index(INDEX_UID, |owner| {
+        let meta = owner.meta();
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        meta.uid.as_deref().map(|uid| owner_value(namespace, uid)).into_iter().collect()
+    });
+}
+
 /// Adds [`INDEX_UID`], [`INDEX_NAMESPACE`] and [`INDEX_SELECTS`].
 pub fn index_owners<O: Adopter>(owners: &Informer<O>) {
-    owners.add_index(INDEX_UID, |owner| owner.meta().uid.clone().into_iter().collect());
+    index_by_uid(owners);
     owners.add_index(INDEX_NAMESPACE, |owner| owner.meta().namespace.clone().into_iter().collect());
     owners.add_index(INDEX_SELECTS, |owner| {
         let namespace = owner.meta().namespace.as_deref().unwrap_or_default();
@@ -127,12 +156,25 @@ pub fn index_owners<O: Adopter>(owners: &Informer<O>) {
 
 fn controller_values<K: Resource>(object: &K) -> Vec<String> {
     let meta = object.meta();
-    if let Some(owner) = controller_of(meta) {
-        return vec![owner.uid.clone()];
-    }
     let namespace = meta.namespace.as_deref().unwrap_or_default();
+    if let Some(owner) = controller_of(meta) {
+        return vec![owner_value(namespace, &owner.uid)];
+    }
     let labels = meta.labels.iter().flatten().map(|(key, value)| orphan_value(namespace, key, value));
     labels.chain([format!("{namespace}/")]).collect()
+}
+
+/// Begins the values of controlled objects. No namespace contains a colon, so the values of orphans never begin with it.
+const OWNER_PREFIX: &str = "uid:";
+
+/// The value under which [`INDEX_CONTROLLER`] has the objects of this namespace whose controller has this UID.
+pub fn owner_value(namespace: &str, uid: &str) -> String {
+    [OWNER_PREFIX, namespace, "/", uid].concat()
+}
+
+/// The values of the controllers that the object had before a change and no longer has.
+pub fn former_values<K>(change: &Change<K>) -> impl Iterator<Item = &str> {
+    change.left(INDEX_CONTROLLER).filter(|value| value.starts_with(OWNER_PREFIX))
 }
 
 fn orphan_value(namespace: &str, key: &str, value: &str) -> String {
@@ -147,14 +189,14 @@ fn orphans_of(namespace: &str, selector: &LabelSelector) -> String {
     }
 }
 
-/// The objects that this owner controls, and the orphans that its selector may match.
+/// The objects of the namespace whose controller has this UID, and the orphans that its selector may match.
 pub fn candidates<K: Object>(
     objects: &Informer<K>,
     namespace: &str,
     uid: &str,
     selector: &LabelSelector,
 ) -> Vec<Arc<K>> {
-    let mut found = objects.by_index(INDEX_CONTROLLER, uid);
+    let mut found = objects.by_index(INDEX_CONTROLLER, &owner_value(namespace, uid));
     found.extend(objects.by_index(INDEX_CONTROLLER, &orphans_of(namespace, selector)));
     found
 }
@@ -177,14 +219,14 @@ pub fn candidate_parts(
     selector: &LabelSelector,
     part: fn(&Pod) -> Pod,
 ) -> Vec<Arc<Pod>> {
-    let owned = pods.each_by_index(INDEX_CONTROLLER, uid);
+    let owned = pods.each_by_index(INDEX_CONTROLLER, &owner_value(namespace, uid));
     let orphans = pods.each_by_index(INDEX_CONTROLLER, &orphans_of(namespace, selector));
     owned.chain(orphans).map(|pod| Arc::new(part(&pod))).collect()
 }
 
 /// The key of the controller that an object references, if the cached object with that name has the same UID.
 pub fn owner_key<O: Namespaced>(owners: &Informer<O>, meta: &ObjectMeta) -> Option<Arc<str>> {
-    let reference = controller_of(meta).filter(|reference| reference.kind == O::kind(&()))?;
+    let reference = controller_of(meta).filter(|reference| refers_to::<O>(reference))?;
     let key = format!("{}/{}", meta.namespace.as_deref().unwrap_or_default(), reference.name);
     let owner = owners.get_kept(&key)?;
     (owner.uid().to_string() == reference.uid).then(|| Arc::clone(owner.key()))
@@ -192,8 +234,8 @@ pub fn owner_key<O: Namespaced>(owners: &Informer<O>, meta: &ObjectMeta) -> Opti
 
 /// The keys of owners that controlled the object before a change but no longer do.
 pub fn former_owners<K, O: Namespaced>(change: &Change<K>, owners: &Informer<O>) -> Vec<String> {
-    let uids = change.left(INDEX_CONTROLLER).filter(|uid| !uid.contains('/'));
-    uids.flat_map(|uid| owners.by_index(INDEX_UID, uid))
+    former_values(change)
+        .flat_map(|value| owners.by_index(INDEX_UID, value))
         .map(|owner| orlop_client::informer::key_of(&*owner))
         .collect()
 }
@@ -265,6 +307,53 @@ mod tests {
             names(json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})),
             ["mine", "orphan", "stranger"]
         );
+    }
+
+    #[test]
+    fn candidates_are_in_the_namespace_of_the_owner() {
+        let pods = Informer::new();
+        let in_other = |name: &str, owner: Option<&str>| {
+            let mut pod = pod(name, owner, json!({"app": "web"}));
+            pod.metadata.namespace = Some("other".to_owned());
+            pod
+        };
+        pods.apply(in_other("forged", Some("u1")));
+        pods.apply(in_other("orphan", None));
+        // Neither UID leads to the index values of another owner or of orphans.
+        pods.apply(in_other("forged-label", Some("ns/app=web")));
+        pods.apply(in_other("forged-path", Some("ns/u1")));
+        index_by_controller(&pods);
+        let selector: LabelSelector = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
+        assert!(candidates(&pods, "ns", "u1", &selector).is_empty());
+        assert!(candidate_pods(&pods, "ns", "u1", &selector).is_empty());
+        let found = candidates(&pods, "other", "u1", &selector);
+        let found: Vec<_> = found.iter().map(|pod| pod.metadata.name.as_deref().unwrap()).collect();
+        assert_eq!(found, ["forged", "orphan"]);
+    }
+
+    #[test]
+    fn controller_has_the_namespace_kind_group_and_uid_of_the_reference() {
+        // Name, namespace and UID of the owner, apiVersion and kind of the reference, whether the ReplicaSet is the controller.
+        let table = [
+            ("1 the owner", "ns", "u1", "apps/v1", "ReplicaSet", true),
+            ("2 another version", "ns", "u1", "apps/v1beta2", "ReplicaSet", true),
+            ("3 another namespace", "other", "u1", "apps/v1", "ReplicaSet", false),
+            ("4 another UID", "ns", "u2", "apps/v1", "ReplicaSet", false),
+            ("5 another kind", "ns", "u1", "apps/v1", "Deployment", false),
+            ("6 another group", "ns", "u1", "example.com/v1", "ReplicaSet", false),
+            ("7 the core group", "ns", "u1", "v1", "ReplicaSet", false),
+        ];
+        for (name, namespace, uid, api_version, kind, wanted) in table {
+            let mut pod = pod("a", Some("u1"), json!({}));
+            let reference = &mut pod.metadata.owner_references.as_mut().unwrap()[0];
+            reference.api_version = api_version.to_owned();
+            reference.kind = kind.to_owned();
+            assert_eq!(is_controlled::<ReplicaSet>(&pod.metadata, namespace, uid), wanted, "{name}");
+            let sets: Informer<ReplicaSet> = Informer::new();
+            let set = json!({"metadata": {"namespace": namespace, "name": "web", "uid": uid}});
+            sets.apply(serde_json::from_value(set).unwrap());
+            assert_eq!(owner_key(&sets, &pod.metadata).is_some(), wanted, "{name}");
+        }
     }
 
     #[test]

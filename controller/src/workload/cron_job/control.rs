@@ -15,7 +15,7 @@ use orlop_apimachinery::cron::time_zone;
 use orlop_apimachinery::quoted;
 use orlop_client::api::Api;
 use orlop_client::client::{is_already_exists, is_namespace_ending, message_of};
-use orlop_client::informer::{Change, Informer};
+use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_CRON_JOB, controller, reason};
 use orlop_client::queue::WorkQueue;
@@ -29,7 +29,8 @@ use crate::context::{Context, ControllerError};
 use crate::workload::adopt::named;
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
-    INDEX_CONTROLLER, INDEX_UID, Namespaced, controller_of, former_owners, index_by_controller, owner_key,
+    INDEX_CONTROLLER, Namespaced, former_owners, index_by_controller, index_by_uid, is_controlled, owner_key,
+    owner_value,
 };
 use crate::workload::writes::{api_of, write_status};
 
@@ -47,7 +48,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             recorder: context.recorder(COMPONENT_CRON_JOB),
             clock: context.clock,
         };
-        this.crons.add_index(INDEX_UID, |cron| cron.metadata.uid.clone().into_iter().collect());
+        index_by_uid(&this.crons);
         index_by_controller(&this.jobs);
         let _crons = this.crons.add_handler({
             let (queue, recorder, clock) = (queue.clone(), this.recorder.clone(), this.clock);
@@ -111,7 +112,9 @@ impl Manager {
     async fn sync(&self, key: String) -> Result<(), WorkloadError> {
         let Some(cached) = self.crons.get(&key) else { return Ok(()) };
         let uid = cached.metadata.uid.as_deref().unwrap_or_default();
-        let jobs = self.jobs.by_index(INDEX_CONTROLLER, uid);
+        let namespace = split_key(&key).0;
+        let mut jobs = self.jobs.by_index(INDEX_CONTROLLER, &owner_value(namespace, uid));
+        jobs.retain(|job| is_controlled::<CronJob>(&job.metadata, namespace, uid));
         let newer = self.newer(&cached, &jobs).await;
         let mut draft = Draft {
             cron: match &newer {
@@ -313,8 +316,10 @@ impl Manager {
                 let Some(found) = self.job(&draft.cron, &job.name_any()).await? else {
                     return Err(failed(cause));
                 };
-                let is_own = controller_of(&found.metadata).map(|owner| &owner.uid)
-                    == draft.cron.metadata.uid.as_ref();
+                let meta = &draft.cron.metadata;
+                let namespace = meta.namespace.as_deref().unwrap_or_default();
+                let uid = meta.uid.as_deref().unwrap_or_default();
+                let is_own = is_controlled::<CronJob>(&found.metadata, namespace, uid);
                 let is_listed = is_active(&draft.cron, found.metadata.uid.as_deref());
                 Ok(Some(found).filter(|_| is_own && !is_listed))
             }

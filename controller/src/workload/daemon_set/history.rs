@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::core::ObjectMeta;
 
 use crate::workload::hash;
-use crate::workload::owned::controller_reference;
+use crate::workload::owned::{controller_reference, is_neighbour};
 use crate::workload::stateful_set::identity::LABEL_REVISION;
 use crate::workload::stateful_set::revisions::{Revision, data};
 use crate::workload::template::Plain;
@@ -39,12 +39,12 @@ pub fn missing_hash(revision: &ControllerRevision) -> Option<ControllerRevision>
     })
 }
 
-/// Separates the revisions with the current template. Yields between the revisions, because the history and its
-/// templates may be large.
+/// Separates the revisions with the current template. Drops revisions of other namespaces: their owners are not the
+/// set. Yields between the revisions, because the history and its templates may be large.
 pub async fn split(set: &DaemonSet, revisions: Vec<ControllerRevision>) -> History {
     let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
     let (plain, mut history) = (Plain::of(&template), History::default());
-    for revision in revisions {
+    for revision in revisions.into_iter().filter(|one| is_neighbour(&one.metadata, &set.metadata)) {
         match Revision::of(&revision).is_ok_and(|known| plain.is(&known.template)) {
             true => history.current.push(revision),
             false => history.old.push(revision),
@@ -147,7 +147,9 @@ mod tests {
             new_revision(&set("v1", 10), 3),
             new_revision(&set("v3", 10), 4),
         ];
-        let history = split(&set("v1", 10), revisions).await;
+        let mut foreign = new_revision(&set("v1", 10), 9);
+        foreign.metadata.namespace = Some("other".to_owned());
+        let history = split(&set("v1", 10), [revisions, vec![foreign]].concat()).await;
         let numbers = |list: &[ControllerRevision]| list.iter().map(|one| one.revision).collect::<Vec<_>>();
         assert_eq!((numbers(&history.current), numbers(&history.old)), (vec![1, 3], vec![2, 4]));
         assert_eq!((newest(&history.current), newest(&[])), (Some(1), None));

@@ -20,8 +20,8 @@ use crate::context::{Context, ControllerError};
 use crate::workload::adopt::{claim, named};
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
-    INDEX_CONTROLLER, INDEX_UID, candidates, controller_of, former_owners, index_by_controller, index_owners,
-    owner_key, selector_of, wooers,
+    INDEX_CONTROLLER, INDEX_UID, candidates, former_owners, former_values, index_by_controller, index_owners,
+    is_controlled, owner_key, owner_value, selector_of, wooers,
 };
 use crate::workload::template::is_same;
 use crate::workload::writes::{api_of, write_status};
@@ -92,8 +92,8 @@ fn pod_left(
     sets: &Informer<ReplicaSet>,
     queue: &WorkQueue<String>,
 ) {
-    for uid in change.left(INDEX_CONTROLLER).filter(|uid| !uid.contains('/')) {
-        for set in sets.by_index(INDEX_UID, uid) {
+    for value in former_values(change) {
+        for set in sets.by_index(INDEX_UID, value) {
             let Some(key) = owner_key(deployments, &set.metadata) else { continue };
             if deployments.get(&key).is_some_and(|deployment| strategy(&deployment) == Strategy::Recreate) {
                 queue.add(key.to_string());
@@ -129,8 +129,12 @@ impl Deployer {
         let now = self.clock.now();
         let new = find_new(&deployment, &sets).await;
         let plan = {
-            let has_pods =
-                |uid: &str| self.pods.each_by_index(INDEX_CONTROLLER, uid).any(|pod| !is_finished(&pod));
+            let has_pods = |uid: &str| {
+                let mut pods = self.pods.each_by_index(INDEX_CONTROLLER, &owner_value(namespace, uid));
+                pods.any(|pod| {
+                    is_controlled::<ReplicaSet>(&pod.metadata, namespace, uid) && !is_finished(&pod)
+                })
+            };
             plan(&DeploymentInput { deployment: &deployment, sets: &sets, new, has_pods: &has_pods, now })
         };
         self.act(&deployment, &sets, &plan).await?;
@@ -225,8 +229,10 @@ impl Deployer {
         let template =
             |set: &ReplicaSet| set.spec.as_ref().and_then(|spec| spec.template.clone()).unwrap_or_default();
         let is_it = live.is_some_and(|live| {
-            let owner = controller_of(&live.metadata);
-            owner.map(|owner| &owner.uid) == deployment.metadata.uid.as_ref()
+            let meta = &deployment.metadata;
+            let namespace = meta.namespace.as_deref().unwrap_or_default();
+            let uid = meta.uid.as_deref().unwrap_or_default();
+            is_controlled::<Deployment>(&live.metadata, namespace, uid)
                 && is_same(&template(&live), &template(new))
         });
         if !is_it {

@@ -9,6 +9,7 @@ use orlop_client::meta::annotation;
 use orlop_client::recorder::EventType;
 
 use super::sets::{ANN_ROLLBACK_TO, is_copied, revision};
+use crate::workload::owned::is_neighbour;
 use crate::workload::template::{LABEL_TEMPLATE_HASH, is_same};
 
 /// The outcome of a request to roll back.
@@ -20,15 +21,18 @@ pub struct Rollback {
     pub event: (EventType, &'static str, String),
 }
 
-/// The rollback that the Deployment requests, if any. A revision of 0 is the one before the current.
+/// The rollback that the Deployment requests, if any. A revision of 0 is the one before the current. ReplicaSets of
+/// other namespaces are ignored: the pods of the Deployment would run their template.
 pub fn requested(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<Rollback> {
     let wanted: i64 = annotation(deployment, ANN_ROLLBACK_TO)?.parse().ok()?;
     let mut changed = deployment.clone();
     changed.metadata.annotations.get_or_insert_default().remove(ANN_ROLLBACK_TO);
     let warning = |reason: &'static str, message: String| (EventType::Warning, reason, message);
-    let wanted = if wanted == 0 { previous(sets) } else { wanted };
+    let own: Vec<&ReplicaSet> =
+        sets.iter().filter(|set| is_neighbour(&set.metadata, &deployment.metadata)).collect();
+    let wanted = if wanted == 0 { previous(&own) } else { wanted };
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
-    let event = match sets.iter().find(|set| wanted != 0 && revision(set) == wanted) {
+    let event = match own.into_iter().find(|set| wanted != 0 && revision(set) == wanted) {
         None if wanted == 0 => {
             warning("DeploymentRollbackRevisionNotFound", "Unable to find last revision.".into())
         }
@@ -51,8 +55,8 @@ pub fn requested(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<Rollbac
 }
 
 /// The second highest revision; 0 if there is none.
-fn previous(sets: &[ReplicaSet]) -> i64 {
-    let mut revisions: Vec<i64> = sets.iter().map(revision).collect();
+fn previous(sets: &[&ReplicaSet]) -> i64 {
+    let mut revisions: Vec<i64> = sets.iter().map(|set| revision(set)).collect();
     revisions.sort_unstable();
     revisions.iter().rev().nth(1).copied().unwrap_or(0)
 }
@@ -99,6 +103,24 @@ mod tests {
         serde_json::from_value(json!({"metadata": {"name": image, "annotations": annotations},
             "spec": {"selector": {}, "template": template}}))
         .unwrap()
+    }
+
+    #[test]
+    fn revision_in_another_namespace_is_not_found() {
+        let forged = |number: &str| {
+            let mut set = set(number, "forged");
+            set.metadata.namespace = Some("other".to_owned());
+            set
+        };
+        let sets = [set("3", "v3"), forged("2"), forged("7")];
+        for to in ["0", "2", "7"] {
+            let deployment: Deployment = serde_json::from_value(json!({"metadata": {"name": "d",
+                "annotations": {ANN_ROLLBACK_TO: to}}, "spec": {"selector": {}, "template": template("v3", None)}}))
+            .unwrap();
+            let rollback = requested(&deployment, &sets).unwrap();
+            assert_eq!(rollback.event.1, "DeploymentRollbackRevisionNotFound", "{to}");
+            assert_eq!(rollback.deployment.spec, deployment.spec, "{to}");
+        }
     }
 
     #[test]

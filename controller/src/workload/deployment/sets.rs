@@ -8,7 +8,7 @@ use kube::core::ObjectMeta;
 
 use super::amounts::{max_surge, wanted};
 use crate::workload::hash;
-use crate::workload::owned::controller_reference;
+use crate::workload::owned::{controller_reference, is_neighbour};
 use crate::workload::template::{LABEL_TEMPLATE_HASH, Plain};
 use orlop_client::meta::annotation;
 
@@ -81,8 +81,8 @@ pub fn age(set: &ReplicaSet) -> (Option<jiff::Timestamp>, String) {
     (created, set.metadata.name.clone().unwrap_or_default())
 }
 
-/// The index of the ReplicaSet with the Deployment's template; the oldest if there are several. Yields between the ReplicaSets,
-/// because the history and its templates may be large.
+/// The index of the ReplicaSet with the Deployment's namespace and template; the oldest if there are several. Yields between the
+/// ReplicaSets, because the history and its templates may be large.
 pub async fn find_new(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<usize> {
     let template = &deployment.spec.as_ref()?.template;
     let plain = Plain::of(template);
@@ -90,7 +90,7 @@ pub async fn find_new(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<us
     ages.sort_by(|(_, a), (_, b)| a.cmp(b));
     for (at, _) in ages {
         let own = sets[at].spec.as_ref().and_then(|spec| spec.template.as_ref());
-        if own.is_some_and(|own| plain.is(own)) {
+        if is_neighbour(&sets[at].metadata, &deployment.metadata) && own.is_some_and(|own| plain.is(own)) {
             return Some(at);
         }
         tokio::task::yield_now().await;

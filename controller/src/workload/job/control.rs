@@ -35,8 +35,8 @@ use crate::workload::adopt::{claim_with_finalizer, named};
 use crate::workload::batch::limited;
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
-    INDEX_CONTROLLER, candidate_parts, controller_of, index_by_controller, index_owners, owner_key,
-    selector_of,
+    INDEX_CONTROLLER, candidate_parts, controller_of, index_by_controller, index_owners, is_controlled,
+    owner_key, owner_value, selector_of,
 };
 use crate::workload::writes::api_of;
 
@@ -135,7 +135,7 @@ impl Manager {
         };
         for uid in deleted {
             self.forget(&key);
-            self.queue_orphans(&uid);
+            self.queue_orphans(split_key(&key).0, &uid);
         }
         let Some(job) = self.jobs.get(&key) else {
             self.forget(&key);
@@ -148,7 +148,7 @@ impl Manager {
         if is_finished(&job) {
             self.backoffs.lock().remove(&key);
             if has_finished {
-                self.queue_orphans(job_uid);
+                self.queue_orphans(split_key(&key).0, job_uid);
             }
             return Ok(());
         }
@@ -307,9 +307,11 @@ impl Manager {
     }
 
     /// Queues the pods of a finished or deleted Job that still have the finalizer.
-    fn queue_orphans(&self, uid: &str) {
+    fn queue_orphans(&self, namespace: &str, uid: &str) {
         index_by_controller(&self.pods);
-        self.pods.each_by_index(INDEX_CONTROLLER, uid).for_each(|pod| self.wakeups.queue_orphan(&pod));
+        let pods = self.pods.each_by_index(INDEX_CONTROLLER, &owner_value(namespace, uid));
+        pods.filter(|pod| is_controlled::<Job>(&pod.metadata, namespace, uid))
+            .for_each(|pod| self.wakeups.queue_orphan(&pod));
     }
 
     fn report_end(&self, job: &Job, status: &JobStatus, end: &JobCondition) {

@@ -17,7 +17,7 @@ use crate::workload::error::WorkloadError;
 use crate::workload::expectations::Expectations;
 use crate::workload::owned::{
     Adopter, INDEX_CONTROLLER, candidate_pods, controller_of, controller_reference, former_owners,
-    index_by_controller, index_owners, owner_key, selector_of, wooers,
+    index_by_controller, index_owners, is_controlled, owner_key, owner_value, selector_of, wooers,
 };
 use crate::workload::pod_control::PodControl;
 use crate::workload::ready::{is_active, is_leaving, next_available};
@@ -130,8 +130,9 @@ impl<K: Replicated> Manager<K> {
         let set = object.to_set();
         let Some(spec) = &set.spec else { return Ok(()) };
         let Some(selector) = selector_of(&spec.selector) else { return Ok(()) };
-        let found = candidate_pods(&self.pods, split_key(&key).0, uid, &spec.selector);
-        let controls = |pod: &&Arc<Pod>| controller_of(&pod.metadata).is_some_and(|owner| owner.uid == uid);
+        let namespace = split_key(&key).0;
+        let found = candidate_pods(&self.pods, namespace, uid, &spec.selector);
+        let controls = |pod: &&Arc<Pod>| is_controlled::<K>(&pod.metadata, namespace, uid);
         let leaving = found.iter().filter(controls).filter(|pod| is_leaving(pod)).count();
         let alive = found.into_iter().filter(|pod| is_active(pod)).collect();
         let active: Vec<Arc<Pod>> = claim(&self.client, object.as_ref(), &selector, alive, |_| true).await?;
@@ -188,9 +189,13 @@ impl<K: Replicated> Manager<K> {
     /// The pods of all sets with the same controller as this one.
     fn related(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
         let Some(owner) = controller_of(&set.metadata) else { return Vec::new() };
-        let siblings = self.sets.by_index(INDEX_CONTROLLER, &owner.uid);
-        let uids = siblings.iter().filter_map(|set| set.meta().uid.clone());
-        let pods = uids.flat_map(|uid| self.pods.each_by_index(INDEX_CONTROLLER, &uid));
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        let siblings = self.sets.by_index(INDEX_CONTROLLER, &owner_value(namespace, &owner.uid));
+        let uids = siblings.iter().filter_map(|set| set.meta().uid.as_deref());
+        let pods = uids.flat_map(|uid| {
+            let named = self.pods.each_by_index(INDEX_CONTROLLER, &owner_value(namespace, uid));
+            named.filter(move |pod| is_controlled::<K>(&pod.metadata, namespace, uid))
+        });
         pods.map(|pod| Arc::new(replica(&pod))).collect()
     }
 

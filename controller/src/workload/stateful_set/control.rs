@@ -23,7 +23,7 @@ use crate::workload::adopt::{claim as claim_objects, named};
 use crate::workload::batch::{at_once, slow_start};
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
-    INDEX_NAMESPACE, Namespaced, candidate_pods, candidates, index_by_controller, index_owners,
+    INDEX_NAMESPACE, Namespaced, candidate_pods, candidates, index_by_controller, index_owners, is_neighbour,
     member_changed, selector_of,
 };
 use crate::workload::ready::next_available;
@@ -132,7 +132,8 @@ impl RevisionKeeper {
         let collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
         let (update, collisions) = self.today(&set, &history, collisions).await?;
         let named_current = set.status.as_ref().and_then(|status| status.current_revision.as_deref());
-        let current = history.iter().find(|revision| revision.metadata.name.as_deref() == named_current);
+        let mut own = history.iter().filter(|revision| is_neighbour(&revision.metadata, &set.metadata));
+        let current = own.find(|revision| revision.metadata.name.as_deref() == named_current);
         let (update, current) = (Revision::of(&update)?, Revision::of(current.unwrap_or(&update))?);
 
         let claim = |name: &str| self.claims.get(&format!("{namespace}/{name}"));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::spec::name;
 use crate::workload::error::WorkloadError;
 use crate::workload::hash;
-use crate::workload::owned::controller_reference;
+use crate::workload::owned::{controller_reference, is_neighbour};
 use crate::workload::template::Plain;
 
 /// Label of a revision: the hash in its name.
@@ -98,15 +98,17 @@ pub enum Today {
     New(i64),
 }
 
-/// Finds the revision of the set's template in the sorted history. Yields between the revisions, because the history and its
-/// templates may be large.
+/// Finds the revision of the set's template in the sorted history. Ignores revisions of other namespaces: their owners are not the
+/// set. Yields between the revisions, because the history and its templates may be large.
 pub async fn today(set: &StatefulSet, sorted: &[ControllerRevision]) -> Today {
     let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
-    let next = sorted.last().map_or(1, |last| last.revision.saturating_add(1));
+    let is_own = |at: &usize| is_neighbour(&sorted[*at].metadata, &set.metadata);
+    let last = (0..sorted.len()).rev().find(is_own);
+    let next = last.map_or(1, |last| sorted[last].revision.saturating_add(1));
     let plain = Plain::of(&template);
-    for at in (0..sorted.len()).rev() {
+    for at in (0..sorted.len()).rev().filter(is_own) {
         if Revision::of(&sorted[at]).is_ok_and(|revision| plain.is(&revision.template)) {
-            return if at + 1 == sorted.len() { Today::Last(at) } else { Today::Again(at, next) };
+            return if Some(at) == last { Today::Last(at) } else { Today::Again(at, next) };
         }
         tokio::task::yield_now().await;
     }
@@ -161,6 +163,12 @@ mod tests {
         assert_eq!(today(&set("x"), &history).await, Today::Again(0, 4));
         assert_eq!(today(&set("new"), &history).await, Today::New(4));
         assert_eq!(today(&set("new"), &[]).await, Today::New(1));
+        let mut foreign = new_revision(&set("new"), 9, 0);
+        foreign.metadata.namespace = Some("other".to_owned());
+        assert_eq!(today(&set("new"), std::slice::from_ref(&foreign)).await, Today::New(1));
+        let with_foreign = [history.clone(), vec![foreign]].concat();
+        assert_eq!(today(&set("new"), &with_foreign).await, Today::New(4));
+        assert_eq!(today(&set("z"), &with_foreign).await, Today::Last(2));
         let last = history[2].metadata.name.clone().unwrap();
         assert_eq!(surplus(&set("z"), &history, &BTreeSet::from([last.as_str()])), [0]);
         assert_eq!(surplus(&set("z"), &history[1..], &BTreeSet::from([last.as_str()])), Vec::<usize>::new());
