@@ -117,6 +117,8 @@ mod tests {
             ("224.0.0.9", Some("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")),
             ("ff02::1", Some("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")),
             ("224.0.1.9", None),
+            ("::ffff:127.0.0.1", Some("may not be in the loopback range (127.0.0.0/8, ::1/128)")),
+            ("::ffff:169.254.1.1", Some("may not be in the link-local range (169.254.0.0/16, fe80::/10)")),
         ] {
             let want: Vec<String> =
                 want.iter().map(|why| format!("Invalid value: \"{ip}\": {why}")).collect();

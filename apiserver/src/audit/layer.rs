@@ -22,7 +22,7 @@ use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
 use orlop_auth::audit::event::{request_uri, user_agent};
 use orlop_auth::audit::source_ips::source_ips;
-use orlop_auth::audit::{Level, RequestRecord, ResponseStatus, Stage};
+use orlop_auth::audit::{Level, RequestAudit, RequestRecord, ResponseStatus, Stage};
 use orlop_auth::request_info::RequestInfo;
 
 use super::Audit;
@@ -86,6 +86,20 @@ pub(crate) fn authentication_failed(audit: &Arc<Audit>, request: &Request, error
     context.reach(Stage::ResponseStarted)
 }
 
+/// Queues the only event of a request that exchanges a code for a session. The code and the token are secrets, so the event contains no
+/// body at any level. `exchanged` is the user of the code, or the error.
+pub(crate) fn code_exchanged(
+    audit: &Arc<Audit>,
+    request: &Request,
+    exchanged: Result<&UserInfo, &ApiError>,
+) -> Pending {
+    let Some(context) = begin_at_most(Level::Metadata, audit, request, exchanged.ok()) else {
+        return Pending::default();
+    };
+    context.answered(exchanged.map_or_else(ResponseStatus::of_error, |_| ResponseStatus::of_code(200)));
+    context.reach(Stage::ResponseComplete)
+}
+
 /// The means of authentication that a request tried.
 fn attempted(headers: &HeaderMap, has_certificate: bool) -> String {
     let header = headers.get(AUTHORIZATION).map(|value| value.as_bytes().trim_ascii().to_ascii_lowercase());
@@ -100,8 +114,19 @@ fn attempted(headers: &HeaderMap, has_certificate: bool) -> String {
 
 /// The audit state of a request; `None` if the request is not recorded.
 fn begin(audit: &Arc<Audit>, request: &Request, user: Option<&UserInfo>) -> Option<Arc<AuditContext>> {
+    begin_at_most(Level::RequestResponse, audit, request, user)
+}
+
+/// The audit state of a request that is recorded at most at this level.
+fn begin_at_most(
+    most: Level,
+    audit: &Arc<Audit>,
+    request: &Request,
+    user: Option<&UserInfo>,
+) -> Option<Arc<AuditContext>> {
     let info = RequestInfo::of_request(request);
-    let rule = audit.policy.decide(user, &info);
+    let decided = audit.policy.decide(user, &info);
+    let rule = RequestAudit { level: decided.level.min(most), ..decided };
     audit.metrics.level(rule.level);
     if rule.level == Level::None {
         return None;

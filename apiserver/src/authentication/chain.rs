@@ -57,6 +57,9 @@ impl Authenticators {
         clock: Clock,
         audit: Option<Arc<Audit>>,
     ) -> Self {
+        if let (Some(sign_in), Some(audit)) = (&config.page_sign_in, &audit) {
+            sign_in.set_audit(audit.clone());
+        }
         let audiences = accounts.audiences().to_vec();
         let tokens = TokenAuthenticators {
             file: config.tokens.clone(),

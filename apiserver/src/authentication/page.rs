@@ -5,7 +5,7 @@
 //! itself.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::to_bytes;
@@ -18,14 +18,19 @@ use http::header::{ACCEPT, CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method};
 use jiff::Timestamp;
 use orlop_api::status::ApiError;
+use orlop_apimachinery::warning_pace::WarningPace;
 use orlop_auth::impersonation::USER as IMPERSONATE_USER;
 use orlop_auth::page_session::{ExchangeError, PageSessions, TOKEN_PREFIX};
 use orlop_auth::{UserInfo, guard};
+use parking_lot::Mutex;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::refusal::refusal;
+use crate::audit::Audit;
+use crate::audit::id::{self, AUDIT_ID};
+use crate::audit::layer::code_exchanged;
 use crate::clock::Clock;
 use crate::encode::answer;
 use crate::encode::negotiate::RequestedEncoding;
@@ -40,12 +45,16 @@ const SECRET_BYTES: usize = 32;
 const MAX_BODY: usize = 4096;
 /// Time limit for this body.
 const BODY_TIME: Duration = Duration::from_secs(10);
+/// The minimum time between two log lines about wrong codes.
+const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// The one-time codes and the sessions of the web page.
 pub struct PageSignIn {
     sessions: PageSessions,
     /// The URL of the server.
     url: OnceLock<String>,
+    audit: OnceLock<Arc<Audit>>,
+    wrong_codes: Mutex<WarningPace>,
     clock: Clock,
 }
 
@@ -69,7 +78,19 @@ pub struct PageCode {
 impl PageSignIn {
     /// Without codes and sessions.
     pub fn new(clock: Clock) -> Self {
-        PageSignIn { sessions: PageSessions::default(), url: OnceLock::new(), clock }
+        PageSignIn {
+            sessions: PageSessions::default(),
+            url: OnceLock::new(),
+            audit: OnceLock::new(),
+            wrong_codes: Mutex::new(WarningPace::new(WARN_EVERY)),
+            clock,
+        }
+    }
+
+    /// Sets the audit log that records the exchanges of codes.
+    pub(super) fn set_audit(&self, audit: Arc<Audit>) {
+        // The audit log of a server does not change.
+        let _ = self.audit.set(audit);
     }
 
     /// Sets the URL of the server, for links.
@@ -94,12 +115,20 @@ impl PageSignIn {
         token.starts_with(TOKEN_PREFIX).then(|| self.sessions.user_of(token, (self.clock)()))
     }
 
-    fn exchange(&self, code: &str) -> Result<Value, ApiError> {
+    /// The user of a code, and the response with the token of its session.
+    fn exchange(&self, code: &str) -> Result<(UserInfo, Value), ApiError> {
         let token = format!("{TOKEN_PREFIX}{}", secret()?);
-        match self.sessions.exchange(code, &token, (self.clock)()) {
+        let exchanged = self.sessions.exchange(code, &token, (self.clock)());
+        if exchanged.is_err() && self.wrong_codes.lock().fails(Instant::now()) {
+            tracing::warn!(
+                "a client sent an unknown, used or expired code to {EXCHANGE}: run `orlop page` for a new link or, if you did not sign in, look for the client in the audit log (this line appears at most once per minute)"
+            );
+        }
+        match exchanged {
             Ok((user, until)) => {
                 tracing::info!(user = user.username, "the web page has started a session");
-                Ok(json!({"token": token, "user": user.username, "expires": until.to_string()}))
+                let answer = json!({"token": token, "user": user.username, "expires": until.to_string()});
+                Ok((user, answer))
             }
             Err(ExchangeError::Unknown) => Err(ApiError {
                 message:
@@ -117,6 +146,31 @@ impl PageSignIn {
     pub(crate) fn open(self: Arc<Self>, router: Router) -> Router {
         let open = Arc::new(Open { sign_in: self, files: orlop_web::router() });
         router.layer(middleware::from_fn_with_state(open, serve))
+    }
+}
+
+/// Records the exchange of a code, and responds.
+async fn exchanged(
+    sign_in: &PageSignIn,
+    mut request: Request,
+    exchanged: Result<(UserInfo, Value), ApiError>,
+) -> Response {
+    if let Some(id) = id::of(request.headers()) {
+        request.headers_mut().insert(AUDIT_ID, id);
+    }
+    if let Some(audit) = sign_in.audit.get() {
+        let user = exchanged.as_ref().map(|(user, _)| user);
+        code_exchanged(audit, &request, user).accepted().await;
+    }
+    match exchanged {
+        Ok((_, value)) => {
+            let mut response = private(200, &value);
+            if let Some(id) = request.headers_mut().remove(&AUDIT_ID) {
+                response.headers_mut().insert(AUDIT_ID, id);
+            }
+            response
+        }
+        Err(error) => refusal(&error, request.headers()),
     }
 }
 
@@ -202,7 +256,7 @@ async fn serve(State(open): State<Arc<Open>>, request: Request, next: Next) -> R
         return match wanted {
             // With credentials, the page is served under any name.
             OpenRequest::Index | OpenRequest::File => next.run(request).await,
-            OpenRequest::Exchange => refusal(&error, request.headers()),
+            OpenRequest::Exchange => exchanged(&open.sign_in, request, Err(error)).await,
         };
     }
     match wanted {
@@ -219,14 +273,11 @@ async fn serve(State(open): State<Arc<Open>>, request: Request, next: Next) -> R
             let read = tokio::time::timeout(BODY_TIME, to_bytes(body, MAX_BODY)).await;
             let document = read.ok().and_then(Result::ok);
             let document = document.and_then(|body| serde_json::from_slice::<Value>(&body).ok());
-            let exchanged = match document.as_ref().and_then(|document| document["code"].as_str()) {
+            let found = match document.as_ref().and_then(|document| document["code"].as_str()) {
                 Some(code) => open.sign_in.exchange(code),
                 None => Err(ApiError::bad_request("the body must be JSON such as {\"code\": \"CODE\"}")),
             };
-            match exchanged {
-                Ok(value) => private(200, &value),
-                Err(error) => refusal(&error, &parts.headers),
-            }
+            exchanged(&open.sign_in, Request::from_parts(parts, axum::body::Body::empty()), found).await
         }
     }
 }
@@ -255,6 +306,19 @@ mod tests {
             let code = answer.map(|response| response.status().as_u16()).map_err(|error| error.code);
             assert_eq!(code, want, "{case}");
         }
+    }
+
+    #[test]
+    fn wrong_codes_are_logged_at_most_once_per_interval() {
+        let sign_in = PageSignIn::new(std::sync::Arc::new(Timestamp::now));
+        let code = sign_in.issue(UserInfo::new("ann", [])).map(|issued| issued.code).unwrap_or_default();
+        let (now, pace) = (Instant::now(), || *sign_in.wrong_codes.lock());
+        assert!(sign_in.exchange(&code).is_ok());
+        assert!(pace().fails(now), "a valid code is not logged");
+        let codes = [code.as_str(), "", "x", "y"];
+        assert!(codes.into_iter().all(|wrong| sign_in.exchange(wrong).is_err()));
+        assert!(!pace().fails(now), "a wrong code was logged less than {WARN_EVERY:?} ago");
+        assert!(pace().fails(now + 2 * WARN_EVERY), "the next one is due");
     }
 
     #[test]

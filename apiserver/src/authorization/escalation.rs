@@ -1,6 +1,6 @@
 //! Rejects roles and bindings that grant rights which their author does not have.
 //!
-//! Upstream: pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased.
+//! Upstream: pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/policybased, pkg/registry/rbac/helpers.go.
 
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
@@ -17,6 +17,10 @@ const MAX_ITEMS: usize = 200_000;
 /// The API group of roles and bindings.
 const GROUP: &str = "rbac.authorization.k8s.io";
 
+/// The metadata that the garbage collector changes to delete an object, and the metadata that the server itself maintains. They grant
+/// no rights.
+const COLLECTION_FIELDS: [&str; 4] = ["finalizers", "ownerReferences", "managedFields", "resourceVersion"];
+
 /// Checks a role or a binding before it is stored; other objects pass.
 ///
 /// # Errors
@@ -24,6 +28,10 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 pub(crate) fn check(request: &Request, object: &Object, old: Option<&Object>) -> Result<(), ApiError> {
     let names = request.names();
     if names.group != GROUP || !request.server.authorizer.restricts(&request.user) {
+        return Ok(());
+    }
+    // The garbage collector has fewer rights than the roles that it deletes.
+    if old.is_some_and(|old| changes_only_collection_fields(object, old)) {
         return Ok(());
     }
     let namespace = &request.resource.namespace;
@@ -69,6 +77,18 @@ pub(crate) fn check(request: &Request, object: &Object, old: Option<&Object>) ->
     }
 }
 
+/// Whether an update changes at most [`COLLECTION_FIELDS`]. Pure.
+fn changes_only_collection_fields(object: &Object, old: &Object) -> bool {
+    let rest = |object: &Object| {
+        let mut rest = object.clone();
+        for field in COLLECTION_FIELDS {
+            rest.remove(&["metadata", field]);
+        }
+        rest
+    };
+    rest(object) == rest(old)
+}
+
 fn all() -> Vec<String> {
     vec!["*".to_owned()]
 }
@@ -93,4 +113,52 @@ fn is_permitted(request: &Request, verb: &'static str, resource: &str, namespace
     };
     let asked = RequestInfo { verb: verb.into(), target: RequestTarget::Resource(target) };
     request.server.authorizer.decide_blocking(&request.user, &asked).allowed
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn only_changes_of_collection_fields_need_no_rights() {
+        let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}]);
+        let collected = json!({"finalizers": null, "ownerReferences": owners, "managedFields": [{"manager": "gc"}],
+            "resourceVersion": "2"});
+        let old = json!({
+            "metadata": {"name": "a", "uid": "1", "labels": {"l": "1"}, "finalizers": ["foregroundDeletion"],
+                "resourceVersion": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}],
+            "subjects": [{"kind": "User", "name": "ann"}],
+            "roleRef": {"kind": "ClusterRole", "name": "view"},
+        });
+        for (case, change, want) in [
+            ("nothing", json!({}), true),
+            ("a finalizer", json!({"metadata": {"finalizers": null}}), true),
+            ("all fields", json!({ "metadata": collected }), true),
+            ("rules", json!({"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}), false),
+            ("no rules", json!({"rules": null}), false),
+            ("an aggregation", json!({"aggregationRule": {"clusterRoleSelectors": [{}]}}), false),
+            ("subjects", json!({"subjects": [{"kind": "User", "name": "bob"}]}), false),
+            ("the role", json!({"roleRef": {"name": "cluster-admin"}}), false),
+            ("a label", json!({"metadata": {"labels": {"l": "2"}}}), false),
+            ("an annotation", json!({"metadata": {"annotations": {"a": "b"}}}), false),
+            ("the name", json!({"metadata": {"name": "b"}}), false),
+        ] {
+            let changed = |object: &Value, change: &Value| {
+                let mut object = object.clone();
+                json_patch::merge(&mut object, change);
+                object
+            };
+            let is_allowed = |new: &Value| {
+                let [new, old] = [new, &old].map(|value| Object::from_value(value.clone()));
+                changes_only_collection_fields(&new, &old)
+            };
+            let new = changed(&old, &change);
+            assert_eq!(is_allowed(&new), want, "{case}");
+            let new = changed(&new, &json!({ "metadata": collected }));
+            assert_eq!(is_allowed(&new), want, "{case}, and all fields");
+        }
+    }
 }

@@ -108,7 +108,7 @@ fn check_address(address: &str, node: &Object, own_boot_id: &str) -> Result<(), 
     if addresses.into_iter().flatten().any(|one| one["address"] == address) && is_somewhere_else(address) {
         return Ok(());
     }
-    if !address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()) {
+    if !address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback()) {
         return Err(format!("{address} is not an address in the status of the Node"));
     }
     match node.str_at(&["status", "nodeInfo", "bootID"]) {
@@ -332,13 +332,21 @@ mod tests {
         let node = |boot_id: &str| {
             Object::from_value(json!({"metadata": {"name": "n"}, "status": {
                 "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "n"},
-                    {"type": "ExternalIP", "address": "169.254.169.254"}],
+                    {"type": "ExternalIP", "address": "169.254.169.254"},
+                    {"type": "InternalIP", "address": "::ffff:169.254.169.254"},
+                    {"type": "InternalIP", "address": "::ffff:127.0.0.1"},
+                    {"type": "InternalIP", "address": "::ffff:10.0.0.1"}],
                 "nodeInfo": {"bootID": boot_id}}}))
         };
         for (address, boot_id, allowed) in [
             ("10.0.0.1", "b", true),
             ("10.0.0.2", "b", false),
             ("169.254.169.254", "b", false),
+            ("::ffff:169.254.169.254", "own", false),
+            ("::ffff:10.0.0.1", "b", true),
+            ("::ffff:10.0.0.2", "b", false),
+            ("::ffff:127.0.0.1", "own", true),
+            ("::ffff:127.0.0.1", "b", false),
             ("127.0.0.1", "own", true),
             ("::1", "own", true),
             ("127.0.0.1", "b", false),
@@ -359,6 +367,13 @@ mod tests {
             ("::1", false),
             ("169.254.0.1", false),
             ("fe80::1", false),
+            ("::ffff:10.0.0.1", true),
+            ("::ffff:127.0.0.1", false),
+            ("::ffff:7f00:1", false),
+            ("::ffff:169.254.169.254", false),
+            ("::ffff:0.0.0.0", false),
+            ("::ffff:224.0.0.1", false),
+            ("::ffff:255.255.255.255", false),
             ("", false),
         ] {
             assert_eq!(is_somewhere_else(address), want, "{address}");

@@ -41,6 +41,7 @@ impl Agent {
     /// The address cannot be that of an agent, or there is no key.
     pub(super) fn new(address: &str, port: i64, key: Option<&str>) -> Result<Self, String> {
         let ip: IpAddr = address.parse().map_err(|_| format!("{address:?} is no IP address"))?;
+        let ip = ip.to_canonical();
         if !ip.is_loopback() && !is_somewhere_else(address) {
             return Err(format!("{ip} cannot be the address of a machine"));
         }
@@ -125,17 +126,18 @@ fn refusal(code: StatusCode, text: String, url: &str) -> ApiError {
     }
 }
 
-/// Whether an address can belong to a pod: a unicast address that is neither loopback nor link-local.
+/// Whether an address can belong to a pod: a unicast address that is neither loopback nor link-local. The kernel connects an
+/// IPv4-mapped address (`::ffff:127.0.0.1`) to the IPv4 address.
 pub(super) fn is_somewhere_else(address: &str) -> bool {
-    match address.parse::<std::net::IpAddr>() {
-        Ok(std::net::IpAddr::V4(ip)) => {
+    match address.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+        Ok(IpAddr::V4(ip)) => {
             !(ip.is_loopback()
                 || ip.is_unspecified()
                 || ip.is_multicast()
                 || ip.is_link_local()
                 || ip.is_broadcast())
         }
-        Ok(std::net::IpAddr::V6(ip)) => {
+        Ok(IpAddr::V6(ip)) => {
             !(ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || ip.is_unicast_link_local())
         }
         Err(_) => false,
@@ -157,9 +159,13 @@ mod tests {
             ("127.0.0.1", 10250, key, Ok("127.0.0.1:10250")),
             ("10.0.0.1", 10250, key, Ok("10.0.0.1:10250")),
             ("2001:db8::1", 10250, key, Ok("[2001:db8::1]:10250")),
+            ("::ffff:127.0.0.1", 10250, key, Ok("127.0.0.1:10250")),
+            ("::ffff:10.0.0.1", 10250, key, Ok("10.0.0.1:10250")),
             ("10.0.0.1", 10250, None, Err(no_key)),
             ("10.0.0.1", 10250, Some("ab"), Err("\"ab\" is no SHA-256 digest (64 hexadecimal digits)")),
             ("169.254.169.254", 80, key, Err("169.254.169.254 cannot be the address of a machine")),
+            ("::ffff:169.254.169.254", 80, key, Err("169.254.169.254 cannot be the address of a machine")),
+            ("::ffff:0.0.0.0", 80, key, Err("0.0.0.0 cannot be the address of a machine")),
             ("0.0.0.0", 80, key, Err("0.0.0.0 cannot be the address of a machine")),
             ("localhost", 10250, key, Err("\"localhost\" is no IP address")),
             ("127.0.0.1", 70000, key, Err("70000 is no port")),

@@ -91,7 +91,7 @@ pub fn host_of(endpoint: &Endpoint) -> Option<(String, u16)> {
 pub(crate) fn is_here(endpoint: &Endpoint) -> bool {
     let host = host_of(endpoint).map(|(host, _)| host).unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 #[cfg(test)]
@@ -106,6 +106,8 @@ mod tests {
             ("https://api.example", Some(("api.example", 443)), false),
             ("https://10.0.0.1", Some(("10.0.0.1", 443)), false),
             ("http://[::1]:80/x", Some(("[::1]", 80)), true),
+            ("http://[::ffff:127.0.0.1]:80", Some(("[::ffff:127.0.0.1]", 80)), true),
+            ("http://[::ffff:10.0.0.1]:80", Some(("[::ffff:10.0.0.1]", 80)), false),
             ("nonsense url", None, false),
         ] {
             let endpoint = Endpoint::Url { url: url.to_owned(), token: None, ca_file: None, insecure: false };

@@ -22,7 +22,8 @@ fn source(target: SocketAddr) -> Option<IpAddr> {
     let any: SocketAddr = if target.is_ipv4() { ([0; 4], 0).into() } else { ([0; 16], 0).into() };
     let socket = UdpSocket::bind(any).ok()?;
     socket.connect(target).ok()?;
-    socket.local_addr().ok().map(|own| own.ip()).filter(|ip| !ip.is_unspecified())
+    // The address of a connection to an IPv4-mapped address is mapped too.
+    socket.local_addr().ok().map(|own| own.ip().to_canonical()).filter(|ip| !ip.is_unspecified())
 }
 
 /// Resolves the address of a server. None if the name has no address, or if no answer arrives in time.

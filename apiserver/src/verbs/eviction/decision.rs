@@ -87,13 +87,13 @@ fn why_exhausted(budget: &Object, needed: i64, has: i64) -> String {
     }
 }
 
-/// A budget without a selector, or with an empty one, selects no pod.
+/// Whether a budget selects a pod of its namespace. An empty selector selects all pods, and no selector selects none.
 pub(super) fn selects(budget: &Object, pod: &Object) -> bool {
     let selector = budget.at(&["spec", "selector"]).and_then(|value| LabelSelector::deserialize(value).ok());
     let selector = selector.and_then(|selector| Selector::from_label_selector(&selector).ok());
     let labels = pod.labels().into_iter().flatten();
     let labels = labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
-    selector.is_some_and(|selector| !selector.is_everything() && selector.matches(labels))
+    selector.is_some_and(|selector| selector.matches(labels))
 }
 
 fn number(object: &Object, path: &[&str]) -> i64 {
@@ -214,13 +214,26 @@ mod tests {
         for (case, ready, budgets, want) in [
             ("none", "True", vec![], EvictionDecision::NoBudget),
             ("of others", "True", vec![b(&of_others, status(0, 1, 1))], EvictionDecision::NoBudget),
+            ("of all", "True", vec![b(&json!({"selector": {}}), status(0, 1, 1))], exhausted(1, 1)),
             (
-                "of all is of none",
+                "of all, one left",
                 "True",
-                vec![b(&json!({"selector": {}}), status(0, 1, 1))],
-                EvictionDecision::NoBudget,
+                vec![b(&json!({"selector": {}}), status(1, 3, 2))],
+                EvictionDecision::Spend(0),
+            ),
+            (
+                "of all, and of the pod",
+                "True",
+                vec![b(&json!({"selector": {}}), status(1, 3, 2)), b(&selector, status(1, 3, 2))],
+                EvictionDecision::Several,
             ),
             ("without selector", "True", vec![b(&json!({}), status(0, 1, 1))], EvictionDecision::NoBudget),
+            (
+                "null as selector",
+                "True",
+                vec![b(&json!({"selector": null}), status(0, 1, 1))],
+                EvictionDecision::NoBudget,
+            ),
             (
                 "one left",
                 "True",

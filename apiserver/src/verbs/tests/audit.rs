@@ -1,9 +1,13 @@
 //! The audit log of a server: the events of each kind of request.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use http_body_util::BodyExt as _;
+use jiff::Timestamp;
+use orlop_auth::UserInfo;
 use orlop_auth::audit::Policy;
 use orlop_auth::service_account::legacy::LegacyClaims;
 use serde_json::{Value, json};
@@ -14,6 +18,7 @@ use super::rig::Rig;
 use crate::audit::config::{
     AuditConfig, BatchConfig, Delivery, DeliveryMode, LogConfig, LogFormat, LogTarget, Rotation,
 };
+use crate::authentication::PageSignIn;
 use crate::authorization::AuthorizationMode;
 use crate::server::Config;
 
@@ -225,6 +230,58 @@ async fn use_of_an_invalidated_token_is_annotated() {
     let events = audited.events().await;
     let refused = events.iter().find(|event| event["responseStatus"]["code"] == 401).unwrap();
     assert_eq!(refused["annotations"]["authentication.k8s.io/legacy-token-invalidated"], "t/default");
+}
+
+/// The code and the token are secrets, whatever level the policy has.
+#[tokio::test]
+async fn exchanges_of_page_codes_are_recorded_without_bodies() {
+    let sign_in = Arc::new(PageSignIn::new(Arc::new(Timestamp::now)));
+    let code = sign_in.issue(UserInfo::new("ann", [])).unwrap().code;
+    let audited = AuditedRig::new(policy(json!([{"level": "RequestResponse"}])), |config| {
+        config.auth.page_sign_in = Some(sign_in);
+    })
+    .await;
+    let router = audited.rig.server.protect(audited.rig.server.router());
+    let right = json!({ "code": code }).to_string();
+    let mut tokens = Vec::new();
+    for (id, origin, body, want) in [
+        ("1", "http://localhost", json!({ "code": MARKER }).to_string(), 401),
+        ("2", "http://evil.example", right.clone(), 403),
+        ("3", "http://localhost", MARKER.to_owned(), 400),
+        ("4", "http://localhost", right.clone(), 200),
+        ("5", "http://localhost", right, 401),
+    ] {
+        let request = http::Request::post("/orlop/sign-in")
+            .header("host", "localhost")
+            .header("origin", origin)
+            .header("audit-id", id)
+            .body(Body::from(body));
+        let response = router.clone().oneshot(request.unwrap()).await.unwrap();
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["audit-id"]),
+            (want, &id.parse().unwrap())
+        );
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let answer: Value = serde_json::from_slice(&bytes).unwrap();
+        tokens.extend(answer["token"].as_str().map(str::to_owned));
+    }
+    let text = audited.text().await;
+    assert_eq!(tokens.len(), 1);
+    for secret in [MARKER, &code, &tokens[0]] {
+        assert!(!text.contains(secret), "the audit log contains {secret}");
+    }
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let found: Vec<Value> = events
+        .iter()
+        .map(|event| {
+            assert_eq!((&event["level"], &event["stage"]), (&json!("Metadata"), &json!("ResponseComplete")));
+            assert_eq!((&event["verb"], &event["requestURI"]), (&json!("post"), &json!("/orlop/sign-in")));
+            json!([event["auditID"], event["responseStatus"]["code"], event["user"]["username"]])
+        })
+        .collect();
+    let want =
+        json!([["1", 401, null], ["2", 403, null], ["3", 400, null], ["4", 200, "ann"], ["5", 401, null]]);
+    assert_eq!(Value::from(found), want);
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ mod quotas;
 mod racy;
 mod rbac;
 mod rig;
+mod role_deletion;
 mod samples;
 mod scales;
 mod secret_errors;

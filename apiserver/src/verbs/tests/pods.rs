@@ -146,7 +146,18 @@ async fn evictions_respect_disruption_budgets() {
     let mut second = budget;
     second["metadata"]["name"] = "y".into();
     rig.post(BUDGETS, second).await.expect(201);
-    rig.post(&target, body).await.expect(500);
+    rig.post(&target, body.clone()).await.expect(500);
+
+    // An empty selector selects all pods.
+    for name in ["x", "y"] {
+        rig.delete(&format!("{BUDGETS}/{name}"), Value::Null).await.expect(200);
+    }
+    let all = json!({"metadata": {"name": "z"}, "spec": {"maxUnavailable": 0, "selector": {}}});
+    rig.post(BUDGETS, all).await.expect(201);
+    let status = json!({"status": {
+        "observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}});
+    rig.patch(&format!("{BUDGETS}/z/status"), "merge", status).await.expect(200);
+    rig.post(&target, body).await.expect(429);
 }
 
 #[tokio::test]

@@ -9,13 +9,13 @@ use tower::ServiceExt as _;
 use super::rig::{Answer, Rig};
 use crate::authorization::AuthorizationMode;
 
-const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
-const ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
-const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+pub(super) const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+pub(super) const ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+pub(super) const CLUSTER_ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
-async fn rig() -> Rig {
+pub(super) async fn rig() -> Rig {
     Rig::with(|config| config.authorization = vec![AuthorizationMode::Rbac]).await
 }
 
@@ -39,7 +39,7 @@ async fn bind(rig: &Rig, name: &str, kind: &str, user: &str) {
     rig.post(ROLE_BINDINGS, binding(name, kind, name, user)).await.expect(201);
 }
 
-fn binding(name: &str, kind: &str, role: &str, user: &str) -> Value {
+pub(super) fn binding(name: &str, kind: &str, role: &str, user: &str) -> Value {
     json!({"metadata": {"name": name}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
         "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}]})
 }
@@ -298,7 +298,7 @@ async fn safe_verbs_need_the_rights_of_their_writes() {
     by(&rig, "ann", "POST", undelete, json!({})).await.expect(200);
 }
 
-const CLUSTER_ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+pub(super) const CLUSTER_ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1";
 
 /// A policy with parameters, and a binding to it.
