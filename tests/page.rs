@@ -118,8 +118,9 @@ async fn page_follows_changes() {
     browser.value(&press("g")).await;
     browser.value(&press("c")).await;
     browser.until("the claims", &(row("myclaim") + ".includes('Bound')")).await;
-    browser.value(&press("/")).await;
-    assert_eq!(browser.value("document.activeElement.id").await, "search");
+    // A page that is still being drawn takes the focus.
+    let focused = format!("document.activeElement.id == 'search' || ({}, false)", press("/"));
+    browser.until("the search has the focus", &focused).await;
     // The server dies: the page shows it, and continues when the server is back.
     plane.kill().await;
     browser.until("is not live", &LIVE.replace("==", "!=")).await;
@@ -181,14 +182,14 @@ async fn page_requires_credentials_and_accepts_a_link() {
     browser.until("it asks", "document.querySelector('h1')?.textContent == 'Sign in'").await;
     let (code, link, err) = orlop(&plane, Some(&plane.data_dir()), &["page", "--server", &url]);
     assert_eq!(code, Some(0), "{err}");
-    // Pasted into the form.
+    // Pasted into the form and sent at once, because a form that is drawn anew is empty.
     let paste = format!(
-        "(field => {{ field.value = '{}'; field.dispatchEvent(new Event('input', {{bubbles: true}})); return 0; }})(document.querySelector('input[name=credential]'))",
+        "(field => {{ if (!field) return false; field.value = '{}'; field.dispatchEvent(new Event('input', {{bubbles: true}})); \
+         const ready = !field.form.querySelector('button').disabled; if (ready) field.form.requestSubmit(); return ready; }})\
+         (document.querySelector('input[name=credential]'))",
         link.trim()
     );
-    browser.value(&paste).await;
-    browser.until("the button", "!document.querySelector('main form button').disabled").await;
-    browser.value("document.querySelector('main form').requestSubmit(), 0").await;
+    browser.until("the form is sent", &paste).await;
     browser.until("it follows the server", LIVE).await;
     // Opened.
     let link = orlop(&plane, Some(&plane.data_dir()), &["page", "--server", &url]).1;
