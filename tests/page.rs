@@ -182,7 +182,7 @@ async fn page_requires_credentials_and_accepts_a_link() {
     browser.until("it asks", "document.querySelector('h1')?.textContent == 'Sign in'").await;
     let (code, link, err) = orlop(&plane, Some(&plane.data_dir()), &["page", "--server", &url]);
     assert_eq!(code, Some(0), "{err}");
-    // Pasted into the form and sent at once, because a form that is drawn anew is empty.
+    // One script fills in the form and submits it: if the page redraws the form in between, the form loses its value.
     let paste = format!(
         "(field => {{ if (!field) return false; field.value = '{}'; field.dispatchEvent(new Event('input', {{bubbles: true}})); \
          const ready = !field.form.querySelector('button').disabled; if (ready) field.form.requestSubmit(); return ready; }})\
