@@ -35,8 +35,8 @@ pub mod webhook;
 pub(crate) use anonymous::AnonymousAccess;
 pub(crate) use chain::Authenticators;
 pub use config::AuthConfig;
-pub(crate) use layer::InThisProcess;
 pub use layer::in_process;
+pub(crate) use layer::{InThisProcess, authenticate};
 pub use page::{PageCode, PageSignIn};
 pub use peer_user::PeerUser;
 

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::to_bytes;
-use axum::extract::{Request, State};
-use axum::middleware::{self, Next};
+use axum::extract::Request;
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -141,12 +140,6 @@ impl PageSignIn {
             }
         }
     }
-
-    /// The router, with the files of the page and the exchange of codes in front of its authentication.
-    pub(crate) fn open(self: Arc<Self>, router: Router) -> Router {
-        let open = Arc::new(Open { sign_in: self, files: orlop_web::router() });
-        router.layer(middleware::from_fn_with_state(open, serve))
-    }
 }
 
 /// Records the exchange of a code, and responds.
@@ -218,9 +211,17 @@ fn private(code: u16, value: &Value) -> Response {
     response
 }
 
-struct Open {
+/// The files of the page and the exchange of codes, which need no credentials.
+pub(crate) struct OpenPage {
     sign_in: Arc<PageSignIn>,
     files: Router,
+}
+
+impl OpenPage {
+    /// With the codes and sessions of this sign-in.
+    pub(crate) fn new(sign_in: Arc<PageSignIn>) -> Self {
+        OpenPage { sign_in, files: orlop_web::router() }
+    }
 }
 
 /// A request that needs no credentials.
@@ -247,22 +248,28 @@ impl OpenRequest {
     }
 }
 
-async fn serve(State(open): State<Arc<Open>>, request: Request, next: Next) -> Response {
+/// Responds to a request that needs no credentials; any other request continues. Without `open`, all requests continue.
+pub(crate) async fn serve<F: Future<Output = Response>>(
+    open: Option<&OpenPage>,
+    request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
+    let Some(open) = open else { return next(request).await };
     let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let Some(wanted) = OpenRequest::of(request.method(), request.uri().path(), accept) else {
-        return next.run(request).await;
+        return next(request).await;
     };
     if let Err(error) = guard::check_host(&request).and_then(|()| guard::check_origin(&request)) {
         return match wanted {
             // With credentials, the page is served under any name.
-            OpenRequest::Index | OpenRequest::File => next.run(request).await,
+            OpenRequest::Index | OpenRequest::File => next(request).await,
             OpenRequest::Exchange => exchanged(&open.sign_in, request, Err(error)).await,
         };
     }
     match wanted {
         OpenRequest::Index => match orlop_web::index(accept) {
             Some(page) => page,
-            None => next.run(request).await,
+            None => next(request).await,
         },
         OpenRequest::File => match open.files.clone().oneshot(request).await {
             Ok(response) => response,
