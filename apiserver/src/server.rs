@@ -206,7 +206,7 @@ impl Server {
     pub fn protect(&self, router: Router) -> Router {
         let router = self.inner.authenticators.clone().protect(router);
         let router = match self.inner.config.auth.page_sign_in.clone() {
-            Some(sign_in) => sign_in.open(router),
+            Some(sign_in) => self.inner.authenticators.clone().open_page(sign_in, router),
             None => router,
         };
         router.layer(from_fn(unread_body::finish))

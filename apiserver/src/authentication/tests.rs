@@ -416,8 +416,9 @@ async fn page_signs_in_with_a_code() {
         page_sign_in: Some(sign_in.clone()),
         ..AuthConfig::default()
     };
-    let protected = authenticators(config, AnonymousAccess::PublicPaths).await.protect(echo());
-    let router = sign_in.clone().open(protected);
+    let authenticators = authenticators(config, AnonymousAccess::PublicPaths).await;
+    let protected = authenticators.clone().protect(echo());
+    let router = authenticators.open_page(sign_in.clone(), protected);
     let send = async |request: Request| {
         let response = router.clone().oneshot(request).await.unwrap();
         let code = response.status().as_u16();
