@@ -17,8 +17,8 @@ use tower::{Layer as _, Service, ServiceExt as _};
 use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionLayer};
 
-use crate::authentication::page::OpenPage;
-use crate::authentication::{Authenticators, page};
+use crate::authentication::page_router::OpenPage;
+use crate::authentication::{Authenticators, page_router};
 use crate::encode::{COMPRESS_ABOVE, LongBody};
 use crate::routes::offload;
 use crate::state::Inner;
@@ -93,7 +93,7 @@ impl Protected {
             Err(never) => match never {},
         };
         let authenticated = |request| authentication::authenticate(&authenticators, request, routed);
-        let opened = |request| page::serve(page.as_deref(), request, authenticated);
+        let opened = |request| page_router::serve(page.as_deref(), request, authenticated);
         unread_body::finish(request, opened).await
     }
 }

@@ -16,7 +16,7 @@ use crate::admission::policy::StoredPolicies;
 use crate::admission::webhook::{StoredWebhooks, WebhookClient};
 use crate::audit::Audit;
 use crate::audit::metrics::AuditMetrics;
-use crate::authentication::page::OpenPage;
+use crate::authentication::page_router::OpenPage;
 use crate::authentication::{AnonymousAccess, Authenticators};
 use crate::authorization::{self, Authorizer};
 pub use crate::clock::Clock;
@@ -189,9 +189,10 @@ impl Server {
 
     /// Puts the configured authentication in front of a router.
     pub fn protect(&self, router: Router) -> Router {
-        let page =
-            self.inner.config.auth.page_sign_in.clone().map(|sign_in| Arc::new(OpenPage::new(sign_in)));
-        let protected = Protected::new(self.inner.authenticators.clone(), page, router);
+        let authenticators = self.inner.authenticators.clone();
+        let sign_in = self.inner.config.auth.page_sign_in.clone();
+        let page = sign_in.map(|sign_in| Arc::new(OpenPage::new(authenticators.clone(), sign_in)));
+        let protected = Protected::new(authenticators, page, router);
         Router::new().fallback_service(protected)
     }
 

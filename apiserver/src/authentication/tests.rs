@@ -20,7 +20,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tower::ServiceExt as _;
 
-use super::page::OpenPage;
+use super::page_router::OpenPage;
 use super::*;
 use crate::handler_chain::Protected;
 use crate::peer_certificates::{ClientAuthorities, PeerCertificates};
@@ -425,7 +425,7 @@ async fn page_signs_in_with_a_code() {
         ..AuthConfig::default()
     };
     let authenticators = authenticators(config, AnonymousAccess::PublicPaths).await;
-    let page = Some(Arc::new(OpenPage::new(sign_in.clone())));
+    let page = Some(Arc::new(OpenPage::new(authenticators.clone(), sign_in.clone())));
     let router = Router::new().fallback_service(Protected::new(authenticators, page, echo()));
     let send = async |request: Request| {
         let response = router.clone().oneshot(request).await.unwrap();

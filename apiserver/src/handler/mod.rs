@@ -121,7 +121,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             content_type,
             user,
             user_agent: header_text(&parts.headers, header::USER_AGENT).unwrap_or_default(),
-            token_key: parts.extensions.remove(),
+            credential: parts.extensions.remove(),
             connection: parts.extensions.remove(),
             upgrade: parts.headers.contains_key(header::UPGRADE),
             pretty,
