@@ -129,7 +129,8 @@ impl PodWorkers {
         while let Ok(event) = events.try_recv() {
             self.take(event);
         }
-        // The pods that exist and cannot be decoded. Their containers and volumes stay as they are.
+        // The pods that exist and cannot be decoded. Their containers and volumes stay as they are until the pod can be decoded, or until the
+        // agent starts again after the deletion of the pod.
         let unreadable: HashSet<String> = pods.set_aside().into_iter().map(|pod| pod.uid).collect();
         unreadable.iter().for_each(|uid| self.shared.volumes.hold(uid));
         for uid in self.shared.runtime.known().await {
