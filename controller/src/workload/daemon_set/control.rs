@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::backoff::FailedPods;
-use super::history;
+use super::history::{self, RevisionReader};
 use super::manage::{BURST, DaemonInput, PodChanges, by_node, manage};
 use super::node_updates::{concerned, is_relevant};
 use super::placement::{Fit, Placement, daemon_part, new_pod, require_node};
@@ -23,7 +23,7 @@ use super::strategy::{is_rolling, min_ready_seconds};
 use super::writes::Writer;
 use crate::context::{Context, ControllerError};
 use crate::scheduler::cluster::NodeFacts;
-use crate::workload::adopt::claim;
+use crate::workload::adopt::{claim, claim_parts};
 use crate::workload::error::WorkloadError;
 use crate::workload::expectations::Expectations;
 use crate::workload::owned::{
@@ -146,9 +146,12 @@ impl Manager {
         // Check this before reading the pods: a change in between is then counted twice at worst, never missed.
         let (namespace, uid) = (split_key(&key).0, set.metadata.uid.as_deref().unwrap_or_default());
         let is_current = self.expectations.are_met(&key, uid);
+        let Some(reader) = RevisionReader::of(&set) else { return Ok(()) };
         let found = candidates(&self.revisions, namespace, uid, &spec.selector);
-        let revisions = claim(&self.writer.0, set.as_ref(), &selector, found, |_| true).await?;
-        let found = candidate_parts(&self.pods, namespace, uid, &spec.selector, daemon_part);
+        let part = |revision: Arc<ControllerRevision>| reader.part(&revision);
+        let revisions = claim_parts(&self.writer.0, set.as_ref(), &selector, found, part).await?;
+        let revisions: Vec<_> = revisions.into_iter().flatten().collect();
+        let found = candidate_parts(&self.pods, namespace, uid, &spec.selector, daemon_part).await;
         let pods = claim(&self.writer.0, set.as_ref(), &selector, found, |_| true).await?;
         let (hash, old) = self.writer.history(&set, revisions, &pods).await?;
 
