@@ -161,14 +161,19 @@ impl<K: Object> Informer<K> {
 
     /// At most `most` objects of a namespace, by name.
     pub fn in_namespace(&self, namespace: &str, most: usize) -> Vec<Arc<K>> {
+        self.each_in_namespace(namespace).take(most).collect()
+    }
+
+    /// The objects of a namespace, by name. Decodes each object only when the iterator reaches it.
+    pub fn each_in_namespace(&self, namespace: &str) -> impl Iterator<Item = Arc<K>> + use<K> {
         let prefix = format!("{namespace}/");
         let found: Vec<PackedObject<K>> = {
             let store = self.read();
             let below = store.objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
             let inside = below.take_while(|(key, _)| key.starts_with(&prefix));
-            inside.take(most).map(|(_, slot)| slot.kept.clone()).collect()
+            inside.map(|(_, slot)| slot.kept.clone()).collect()
         };
-        found.iter().map(PackedObject::get).collect()
+        found.into_iter().map(|kept| kept.get())
     }
 
     /// The number of cached objects.

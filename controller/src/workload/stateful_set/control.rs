@@ -13,7 +13,9 @@ use kube::{Client, ResourceExt};
 use orlop_client::api::Api;
 use serde_json::json;
 
-use super::claims::{claim_name, claim_names, has_owners, may_belong, new_claim, owners, templates};
+use super::claims::{
+    claim_name, claim_names, has_owners, index_by_claims, new_claim, owners, possible_sets, templates,
+};
 use super::decide::{Plan, SetInput, Step, decide, is_same_status, versioned};
 use super::identity::{LABEL_POD_INDEX, LABEL_POD_NAME, is_member, revision_of};
 use super::revisions::{Revision, Today, new_revision, sort, surplus, today};
@@ -23,15 +25,15 @@ use crate::workload::adopt::{claim as claim_objects, claim_parts, named};
 use crate::workload::batch::{at_once, slow_start};
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
-    INDEX_NAMESPACE, Namespaced, candidate_pods, candidates, index_by_controller, index_owners, is_neighbour,
-    member_changed, selector_of,
+    Namespaced, candidate_pods, candidates, index_by_controller, index_owners, is_neighbour, member_changed,
+    selector_of,
 };
 use crate::workload::parts::{revision_part, whole};
 use crate::workload::ready::next_available;
 use crate::workload::writes::{api_of, delete_revision, renumber_revision, write_status};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::client::{is_already_exists, is_not_found};
-use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_STATEFUL_SET, controller, reason};
 use orlop_client::queue::WorkQueue;
@@ -58,6 +60,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             clock: context.clock,
         };
         index_owners(&this.sets);
+        index_by_claims(&this.sets);
         index_by_controller(&this.revisions);
         let _sets = this.sets.add_handler({
             let queue = queue.clone();
@@ -98,10 +101,7 @@ fn claim_left(
     if change.gone_uid().is_none() {
         return;
     }
-    let (namespace, name) = split_key(change.key());
-    for set in sets.each_by_index(INDEX_NAMESPACE, namespace).filter(|set| may_belong(set, name)) {
-        queue.add(key_of(set.as_ref()));
-    }
+    possible_sets(sets, change.key()).iter().for_each(|key| queue.add(key.to_string()));
 }
 
 struct RevisionKeeper {
