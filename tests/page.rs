@@ -182,14 +182,28 @@ async fn page_requires_credentials_and_accepts_a_link() {
     browser.until("it asks", "document.querySelector('h1')?.textContent == 'Sign in'").await;
     let (code, link, err) = orlop(&plane, Some(&plane.data_dir()), &["page", "--server", &url]);
     assert_eq!(code, Some(0), "{err}");
-    // One script fills in the form and submits it: if the page redraws the form in between, the form loses its value.
-    let paste = format!(
-        "(field => {{ if (!field) return false; field.value = '{}'; field.dispatchEvent(new Event('input', {{bubbles: true}})); \
-         const ready = !field.form.querySelector('button').disabled; if (ready) field.form.requestSubmit(); return ready; }})\
-         (document.querySelector('input[name=credential]'))",
-        link.trim()
+    let fill = |text: &str| {
+        format!(
+            "(field => {{ field.focus(); field.value = '{text}'; field.dispatchEvent(new Event('input', {{bubbles: true}})); return 0; }})\
+             (document.querySelector('input[name=credential]'))"
+        )
+    };
+    let (is_ready, send) = (
+        "!document.querySelector('main form button').disabled",
+        "document.querySelector('main form').requestSubmit(), 0",
     );
-    browser.until("the form is sent", &paste).await;
+    // A rejected token leaves the form as it is.
+    browser.value(&fill("wrong")).await;
+    browser.until("the button", is_ready).await;
+    browser.value(send).await;
+    browser
+        .until("it rejects", "document.querySelector('main').textContent.includes('token is not valid')")
+        .await;
+    let left = "(field => field.value == 'wrong' && document.activeElement == field)(document.querySelector('input[name=credential]'))";
+    assert_eq!(browser.value(left).await, true, "the form keeps its text and the focus");
+    browser.value(&fill(link.trim())).await;
+    browser.until("the button", is_ready).await;
+    browser.value(send).await;
     browser.until("it follows the server", LIVE).await;
     // Opened.
     let link = orlop(&plane, Some(&plane.data_dir()), &["page", "--server", &url]).1;

@@ -6,6 +6,7 @@
 //! that the wire format requires.
 
 use jiff::Timestamp;
+use orlop_apimachinery::times::{self, Mend};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -35,10 +36,19 @@ impl Object {
     }
 
     /// A typed copy, for rules that read many fields. `None` only if the JSON does not match the
-    /// type, which decoding rules out for every object from the wire or the store.
-    pub fn typed<T: DeserializeOwned + serde::de::DeserializeOwned>(&self) -> Option<T> {
-        T::deserialize(serde::de::value::MapDeserializer::new(self.0.iter().map(|(k, v)| (k.as_str(), v))))
-            .ok()
+    /// type, which decoding rules out for every object from the wire or the store. Times that the type
+    /// cannot represent are replaced (see [`times`]).
+    pub fn typed<T: DeserializeOwned>(&self) -> Option<T> {
+        let decode = |map: &Map<String, Value>| {
+            T::deserialize(serde::de::value::MapDeserializer::new(map.iter().map(|(k, v)| (k.as_str(), v))))
+                .ok()
+        };
+        decode(&self.0).or_else(|| {
+            let mut mended = Value::Object(self.0.clone());
+            [Mend::Range, Mend::Required].into_iter().find_map(|mend| {
+                times::mend(&mut mended, mend).then(|| mended.as_object().and_then(decode)).flatten()
+            })
+        })
     }
 
     /// The value at a path of object keys.
@@ -151,5 +161,27 @@ impl Object {
             Some(value) => self.0.insert(member.to_owned(), value.clone()),
             None => self.0.remove(member),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{Node, Service};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Validation and quotas read typed copies: a time must not disable them.
+    #[test]
+    fn times_do_not_prevent_a_typed_copy() {
+        let conditions = |time: Value| {
+            Object::from_value(json!({"metadata": {"name": "n"}, "status": {"conditions": [
+                {"type": "Ready", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": time}]}}))
+        };
+        for time in [json!("9999-12-31T23:59:59Z"), json!("-001-12-31T23:00:00Z"), Value::Null] {
+            assert!(conditions(time.clone()).typed::<Node>().is_some(), "{time}");
+            assert!(conditions(time.clone()).typed::<Service>().is_some(), "{time}");
+        }
+        assert!(conditions(json!("soon")).typed::<Node>().is_none());
     }
 }

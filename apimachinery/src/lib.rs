@@ -3,8 +3,8 @@
 //! Reading order: [`quantity`] parses amounts such as `5Gi`, [`names`] checks names and keys, [`labels`] and [`fields`]
 //! are the two selector languages, [`duration`] parses and formats durations as Go does, [`clock`] provides the time for
 //! timestamps, [`cron`] computes the times of schedules, [`query`] parses booleans and numbers in query strings, [`quota`]
-//! computes what objects consume, [`version`] orders API versions, [`steps`] bounds the work of an operation, and
-//! [`warning_pace`] limits repeated warnings.
+//! computes what objects consume, [`times`] replaces times that cannot be decoded, [`version`] orders API versions,
+//! [`steps`] bounds the work of an operation, and [`warning_pace`] limits repeated warnings.
 
 pub mod clock;
 pub mod cron;
@@ -18,6 +18,7 @@ pub mod quota;
 pub mod steps;
 #[cfg(any(test, feature = "testing"))]
 pub mod thread_time;
+pub mod times;
 pub mod version;
 pub mod warning_pace;
 

@@ -25,6 +25,7 @@ mod followed;
 pub mod fuzzing;
 mod generated_name;
 mod handler;
+mod handler_chain;
 mod https;
 pub mod insight;
 mod kubernetes_service;

@@ -4,31 +4,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::any;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use orlop_store::Kv;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::ServiceBuilder;
-use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::Predicate;
 
 use crate::admission::Chain;
 use crate::admission::policy::StoredPolicies;
 use crate::admission::webhook::{StoredWebhooks, WebhookClient};
+use crate::audit::Audit;
 use crate::audit::metrics::AuditMetrics;
-use crate::audit::{self, Audit};
+use crate::authentication::page_router::OpenPage;
 use crate::authentication::{AnonymousAccess, Authenticators};
 use crate::authorization::{self, Authorizer};
 pub use crate::clock::Clock;
 use crate::custom::{Kinds, crd_controller};
-use crate::encode::{COMPRESS_ABOVE, LongBody};
 use crate::handler;
+use crate::handler_chain::{HandlerChain, Protected};
+use crate::limits::Limits;
 use crate::limits::compute::Compute;
 use crate::limits::connection::Connections;
-use crate::limits::{self, Limits};
 use crate::metrics::Metrics;
 use crate::namespace_locks::NamespaceLocks;
 use crate::projection::Projection;
@@ -36,7 +33,7 @@ use crate::service_account::Accounts;
 pub use crate::service_account::DEFAULT_ISSUER;
 pub use crate::state::Config;
 use crate::state::Inner;
-use crate::{background, cluster_info, routes, system_objects, unread_body};
+use crate::{background, cluster_info, routes, system_objects};
 use orlop_auth::kubelet_token::KubeletTokens;
 use orlop_auth::service_account::legacy::LegacyClaims;
 
@@ -178,23 +175,11 @@ impl Server {
     /// A router for all endpoints, with the configured limits. The router is also a tower service, so that
     /// controllers in the same process need no socket ([`crate::authentication::in_process`]).
     pub fn router(&self) -> Router {
-        let compress =
-            CompressionLayer::new().quality(tower_http::CompressionLevel::Fastest).compress_when(LargeLists);
         let router = routes::router(&self.inner)
             .fallback(any(handler::resource))
             .method_not_allowed_fallback(handler::method_not_allowed)
             .with_state(self.inner.clone());
-        let record = self.inner.audit.clone().map(|audit| from_fn_with_state(audit, audit::layer::record));
-        // Around the router as a whole: layers of a router are applied to each route, and copied for each request.
-        let service = ServiceBuilder::new()
-            .layer(from_fn_with_state(self.inner.clone(), handler::frame))
-            .option_layer(record)
-            .layer(from_fn_with_state(self.inner.limits.clone(), limits::admit))
-            .layer(from_fn_with_state(self.inner.clone(), authorization::authorize))
-            .layer(from_fn_with_state(self.inner.clone(), routes::offload::bodies))
-            .layer(compress)
-            .service(router);
-        Router::new().fallback_service(service)
+        Router::new().fallback_service(HandlerChain::new(self.inner.clone(), router))
     }
 
     /// Signs a token of a service account that is stored in a Secret; `None` if the system returns no random numbers.
@@ -204,12 +189,11 @@ impl Server {
 
     /// Puts the configured authentication in front of a router.
     pub fn protect(&self, router: Router) -> Router {
-        let router = self.inner.authenticators.clone().protect(router);
-        let router = match self.inner.config.auth.page_sign_in.clone() {
-            Some(sign_in) => sign_in.open(router),
-            None => router,
-        };
-        router.layer(from_fn(unread_body::finish))
+        let authenticators = self.inner.authenticators.clone();
+        let sign_in = self.inner.config.auth.page_sign_in.clone();
+        let page = sign_in.map(|sign_in| Arc::new(OpenPage::new(authenticators.clone(), sign_in)));
+        let protected = Protected::new(authenticators, page, router);
+        Router::new().fallback_service(protected)
     }
 
     /// The limit of open connections, for the owner of the socket.
@@ -240,17 +224,5 @@ impl Server {
         self.begin_shutdown();
         self.inner.closing.cancel();
         self.tasks.wait().await;
-    }
-}
-
-/// Upstream's rule: responses of more than 128 KiB are compressed, streams never.
-#[derive(Clone, Copy)]
-struct LargeLists;
-
-impl Predicate for LargeLists {
-    fn should_compress<B: http_body::Body>(&self, response: &http::Response<B>) -> bool {
-        let size = response.body().size_hint();
-        response.extensions().get::<LongBody>().is_some()
-            || size.exact().is_some_and(|exact| exact > COMPRESS_ABOVE as u64)
     }
 }

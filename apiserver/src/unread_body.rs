@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT};
@@ -28,17 +27,20 @@ const DISCARD_LIMIT: usize = 256 << 10;
 const DISCARD_TIME: Duration = Duration::from_secs(1);
 
 /// Discards the rest of the request's body, or announces the end of the connection.
-pub(crate) async fn finish(request: Request, next: Next) -> Response {
+pub(crate) async fn finish<F: Future<Output = Response>>(
+    request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
     // A request of HTTP/2 has a stream of its own.
     if request.version() >= Version::HTTP_2 || request.body().is_end_stream() {
-        return next.run(request).await;
+        return next(request).await;
     }
     // Such a client sends the body only after the server has begun to read it.
     let waits = request.headers().contains_key(EXPECT);
     let rest = Arc::new(Mutex::new(None));
     let rest_of = rest.clone();
     let request = request.map(|body| Body::new(TrackedBody { body: Some(body), rest: rest_of }));
-    let mut response = next.run(request).await;
+    let mut response = next(request).await;
     let left = rest.lock().take();
     let Some(left) = left.filter(|_| response.status() != StatusCode::SWITCHING_PROTOCOLS) else {
         return response;
@@ -108,7 +110,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use axum::Router;
-    use axum::middleware::from_fn;
+    use axum::middleware::{Next, from_fn};
     use axum::routing::post;
     use futures::StreamExt as _;
     use tower::ServiceExt as _;
@@ -132,7 +134,7 @@ mod tests {
         let router = Router::new()
             .route("/read", post(async |body: Bytes| body.len().to_string()))
             .route("/refuse", post(async || StatusCode::UNAUTHORIZED))
-            .layer(from_fn(finish));
+            .layer(from_fn(|request, next: Next| finish(request, |request| next.run(request))));
         for (case, path, version, expect, size, is_endless, want) in [
             ("1 read", "/read", Version::HTTP_11, false, 10, false, (64, false)),
             ("2 discarded", "/refuse", Version::HTTP_11, false, 4096, false, (64, false)),

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use orlop_api::object::Object;
 
 use crate::UserInfo;
-use crate::constant_time;
+use crate::constant_time::SecretDigest;
 
 /// The namespace of the Secrets.
 pub const NAMESPACE: &str = "kube-system";
@@ -48,6 +48,20 @@ impl<'t> BootstrapToken<'t> {
         (is_word(id, ID_LENGTH) && is_word(secret, SECRET_LENGTH)).then_some(BootstrapToken { id, secret })
     }
 
+    /// The token without its secret part.
+    pub fn fingerprint(&self) -> BootstrapFingerprint {
+        BootstrapFingerprint { id: self.id.to_owned(), secret: SecretDigest::of(self.secret.as_bytes()) }
+    }
+}
+
+/// Recognizes a token, and does not contain its secret part.
+#[derive(Clone, Debug)]
+pub struct BootstrapFingerprint {
+    id: String,
+    secret: SecretDigest,
+}
+
+impl BootstrapFingerprint {
     /// The name of the token's Secret.
     pub fn secret_name(&self) -> String {
         format!("{SECRET_PREFIX}{}", self.id)
@@ -64,8 +78,8 @@ impl<'t> BootstrapToken<'t> {
             String::from_utf8(bytes).ok()
         };
         let expected = data("token-secret").filter(|expected| !expected.is_empty())?;
-        if !constant_time::is_same(expected.as_bytes(), self.secret.as_bytes())
-            || data("token-id").as_deref() != Some(self.id)
+        if !self.secret.matches(expected.as_bytes())
+            || data("token-id").as_deref() != Some(&self.id)
             || data("usage-bootstrap-authentication").as_deref() != Some("true")
             || has_expired(&data("expiration").unwrap_or_default(), now)
         {
@@ -158,7 +172,7 @@ mod tests {
     #[test]
     fn secret_determines_the_user_of_its_token() {
         let now: Timestamp = "2026-11-26T12:00:00Z".parse().expect("a time");
-        let token = BootstrapToken::parse(TOKEN).expect("a token");
+        let token = BootstrapToken::parse(TOKEN).expect("a token").fingerprint();
         let default = "system:bootstrappers system:authenticated";
         for (case, changes, want) in [
             ("1 valid", &[][..], Some(default)),

@@ -38,5 +38,5 @@ pub mod service_account;
 pub mod token_file;
 pub mod user;
 
-pub use constant_time::is_same as is_same_secret;
+pub use constant_time::SecretDigest;
 pub use user::{PUBLIC_PATHS, UserInfo};

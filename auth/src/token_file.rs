@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::RwLock;
 
 use crate::UserInfo;
-use crate::constant_time::{digest, is_same_digest};
+use crate::constant_time::{SecretDigest, digest, is_same_digest};
 use crate::limits::{self, MAX_TOKEN_BYTES, UserTooLarge};
 
 /// Maximum size of a file, bytes.
@@ -162,12 +162,16 @@ impl TokenFile {
 
     /// The user of a token. The time of the search does not depend on the token.
     pub fn user_of(&self, token: &[u8]) -> Option<UserInfo> {
-        let presented = digest(token);
+        self.user_of_digest(&SecretDigest::of(token))
+    }
+
+    /// The user of the token with this digest, as [`user_of`](Self::user_of).
+    pub fn user_of_digest(&self, token: &SecretDigest) -> Option<UserInfo> {
         let mut found = None;
         let entries = self.entries.read();
         for (known, user) in entries.iter() {
             // Compares all entries, also after one is equal.
-            if is_same_digest(known, &presented) {
+            if is_same_digest(known, &token.0) {
                 found = Some(user);
             }
         }

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{Api, Object};
+use crate::failing::{Failing, SetAside};
 use crate::informer::Informer;
 
 /// The informers of a process. Clones share them.
@@ -23,6 +24,7 @@ pub struct Informers {
     shutdown: CancellationToken,
     tasks: TaskTracker,
     threads: Handle,
+    failing: Failing,
     started: Arc<Mutex<HashMap<TypeId, Entry>>>,
 }
 
@@ -39,7 +41,12 @@ impl Informers {
     /// The caller is not in a runtime.
     pub fn new(client: Client, shutdown: CancellationToken) -> Self {
         let (tasks, threads) = (TaskTracker::new(), Handle::current());
-        Self { client, shutdown, tasks, threads, started: Arc::default() }
+        Self { client, shutdown, tasks, threads, failing: Failing::default(), started: Arc::default() }
+    }
+
+    /// Reports the objects that cannot be decoded in this register.
+    pub fn reporting_to(self, failing: Failing) -> Self {
+        Self { failing, ..self }
     }
 
     /// The client that lists and watches. The caches of a single controller use it too, so that its own user needs no right to list.
@@ -58,6 +65,7 @@ impl Informers {
             return informer.clone();
         }
         let informer = Informer::<K>::new();
+        informer.report_to(SetAside::of::<K>(&self.failing));
         let (running, api, shutdown) =
             (informer.clone(), Api::all(self.client.clone()), self.shutdown.clone());
         self.tasks.spawn_on(async move { running.run(api, shutdown).await }, &self.threads);

@@ -7,6 +7,7 @@ use super::cluster_view::{ClusterView, is_about};
 use super::model::{Cause, Code, Severity, Why};
 use super::subject::Subject;
 use super::words;
+use orlop_client::failing::INFORMER;
 use orlop_client::names::reason;
 
 /// Maximum number of controllers that are named.
@@ -24,7 +25,10 @@ pub(super) fn explain(world: &dyn ClusterView, subject: &Subject, why: &mut Why)
             continue;
         }
         let message = event.message.as_deref().unwrap_or_default();
-        let text = format!("Controller {controller} fails on this object: {}.", words::open(message));
+        let text = match controller {
+            INFORMER => format!("Controllers cannot read this object: {}.", words::open(message)),
+            _ => format!("Controller {controller} fails on this object: {}.", words::open(message)),
+        };
         why.push(Severity::Attention, Cause::new(Code::SyncFailing, text, Vec::new()));
         if controllers.len() == MAX_CONTROLLERS {
             return;
@@ -55,6 +59,12 @@ mod tests {
             Some(
                 "Controller persistentvolume-binder-controller fails on this object: The sync failed 5 times in 31 s: refused."
             )
+        );
+        let unread = event("three", "informer", "SyncFailing", 10);
+        let why = ask(&world(&[volume(), unread]), "persistentvolumes", "v");
+        assert!(
+            why.causes.iter().any(|cause| cause.message.starts_with("Controllers cannot read this object: ")),
+            "{why:?}"
         );
         let recovered = event("two", "persistentvolume-binder-controller", "Synced", 11);
         let why = ask(&world(&[volume(), failing, recovered]), "persistentvolumes", "v");

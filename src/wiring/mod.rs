@@ -169,7 +169,8 @@ pub(crate) async fn serve(
         let (explaining, informers) = background
             .spawning_here(async {
                 let explaining = clients.client(Component::Account(accounts::ORLOP_EXPLAINER));
-                (explaining, Informers::new(clients.client(Component::ControllerManager), shutdown))
+                let informers = Informers::new(clients.client(Component::ControllerManager), shutdown);
+                (explaining, informers.reporting_to(failing.clone()))
             })
             .await;
         // No volume may erase them (I8).

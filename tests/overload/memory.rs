@@ -1,7 +1,7 @@
 //! Memory that is held for clients: unread watches of large objects, states at old revisions, and a restart with many
 //! objects stay within the limits.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::raw::Raw;
@@ -185,4 +185,30 @@ async fn restart_needs_no_more_memory_than_running() {
     let restarted = plane.server().peak_bytes();
     let allowed = running + running / 5 + 32 * MIB;
     assert!(restarted < allowed, "{} MiB running, {} MiB after", running / MIB, restarted / MIB);
+}
+
+/// Objects whose update needs more memory than the limit (docs/overload.md, "Memory"): each form of a write still succeeds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_that_can_be_created_can_be_updated_patched_and_deleted() {
+    let plane = server(&["--memory-limit=16Mi"]).await;
+    let http = plane.http();
+    // A large value; and many keys, for which managed fields count more than the data.
+    let large = json!({"x": "x".repeat(1 << 20)});
+    let keys: serde_json::Map<String, Value> = (0..6_000).map(|n| (format!("k{n}"), json!("v"))).collect();
+    for (name, data) in [("large", large), ("keys", Value::from(keys))] {
+        let path = format!("{CONFIG_MAPS}/{name}");
+        let object = json!({"metadata": {"name": name}, "data": data});
+        http.create(CONFIG_MAPS, &object).await;
+        http.put(&path, &object).await.expect(200);
+        let mut read = http.get(&path).await.expect(200);
+        read["metadata"]["labels"] = json!({"a": "b"});
+        http.put(&path, &read).await.expect(200);
+        http.patch(&path, &json!({"metadata": {"labels": {"a": "c"}}})).await.expect(200);
+        http.delete(&path).await.expect(200);
+    }
+    // A body that does not fit by itself.
+    let values: Vec<String> = (0..60_000).map(|n| format!("\"k{n}\":\"\"")).collect();
+    let body = format!("{{\"metadata\":{{\"name\":\"many\"}},\"data\":{{{}}}}}", values.join(","));
+    let many: Value = serde_json::from_str(&body).unwrap();
+    http.post(CONFIG_MAPS, &many).await.expect(413);
 }

@@ -43,7 +43,7 @@ pub(super) async fn other_clients(http: Http, ended: CancellationToken) -> Laten
     Latencies(latencies)
 }
 
-/// A claim binds, and a deployment gets its pod: the controllers serve other objects.
+/// A claim binds, a deployment gets its pod, and a service and a disruption budget are observed: the controllers serve other objects.
 pub(super) async fn others_are_served(http: &Http, nth: usize) {
     let namespace = format!("well-{nth}");
     http.create("/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await;
@@ -63,4 +63,15 @@ pub(super) async fn others_are_served(http: &Http, nth: usize) {
     http.create(&deployments, &deployment).await;
     let has_pod = |deployment: &Value| deployment["status"]["replicas"] == 1;
     http.until(&format!("{deployments}/d"), "has its pod", has_pod).await;
+    let service = json!({"metadata": {"name": "s"}, "spec": {"selector": labels, "ports": [{"port": 80}]}});
+    http.create(&format!("/api/v1/namespaces/{namespace}/services"), &service).await;
+    let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
+    http.until(&slices, "sliced", |list| list["items"].as_array().is_some_and(|items| !items.is_empty()))
+        .await;
+    let budgets = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets");
+    let budget =
+        json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}}});
+    http.create(&budgets, &budget).await;
+    http.until(&format!("{budgets}/b"), "observed", |budget| budget["status"]["observedGeneration"] == 1)
+        .await;
 }

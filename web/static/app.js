@@ -84,6 +84,8 @@ function Navigation({ open, close }) {
   </nav>`;
 }
 
+const typing = (target) => /^(input|textarea|select)$/i.test(target?.tagName || '') || Boolean(target?.isContentEditable);
+
 function Body() {
   const [view, put] = useState(() => (loaded.has(route.view) ? { name: route.view, View: loaded.get(route.view) } : null));
   const [error, tell] = useState(null);
@@ -109,7 +111,8 @@ function Body() {
   // After navigation, move the focus from the link to the title.
   useEffect(() => {
     if (first.current) first.current = !view;
-    else main.current?.querySelector('h1')?.focus({ preventScroll: true });
+    // The view may arrive after the user has begun to type elsewhere.
+    else if (!typing(document.activeElement)) main.current?.querySelector('h1')?.focus({ preventScroll: true });
     const title = main.current?.querySelector('h1')?.textContent;
     document.title = title ? `${title} · orlop` : 'orlop';
   }, [place, view]);
@@ -132,8 +135,6 @@ function Stale() {
   if (mode !== 'live' || state === 'live' || !since) return null;
   return html`<p class="stale" role="status">Not live: this is the state as of ${clockOf(since)}${text && state !== 'paused' ? ` (${text})` : ''}.</p>`;
 }
-
-const typing = (target) => /^(input|textarea|select)$/i.test(target.tagName || '') || target.isContentEditable;
 
 function useKeys({ help, setHelp }) {
   const waiting = useRef(0);

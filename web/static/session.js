@@ -4,6 +4,8 @@
 const EXCHANGE = '/orlop/sign-in';
 const CODES = '/orlop/sign-in/codes';
 const KEY = 'orlop.session';
+const INCOMPLETE = 'The link is incomplete. Copy the whole link, or run `orlop page` again.';
+const SILENT = 'The server does not respond.';
 /** The length and the characters of a code. */
 const CODE = /^[\w-]{43}$/;
 
@@ -40,6 +42,7 @@ export const session = {
     if (next) put(next);
     // A token may look like a code.
     else if (!text.includes('code=')) await useToken(text.trim());
+    else if (!code) tell(true, INCOMPLETE);
   },
 };
 
@@ -58,15 +61,19 @@ function put(next, isKept = true) {
 
 /**
  * Signs in with a pasted token. It is exchanged for a session, which ends with the server. Without a session, a page without TLS holds the
- * token only until the next reload: another program may listen on the port by then.
+ * token only until the next reload: another program may listen on the port by then. The page uses no token that the server rejects, so the
+ * form stays.
  */
 async function useToken(pasted) {
   const init = { method: 'POST', headers: { Authorization: `Bearer ${pasted}`, Accept: 'application/json' }, cache: 'no-store' };
   const answer = await fetch(CODES, init).catch(() => null);
-  const { code } = answer?.ok ? await answer.json().catch(() => ({})) : {};
+  if (!answer) return tell(true, SILENT);
+  if (answer.status === 401) return tell(true, 'The token is not valid.');
+  const { code } = answer.ok ? await answer.json().catch(() => ({})) : {};
   const next = code && await exchange(code);
   if (next) put(next);
   else put(pasted, globalThis.location?.protocol === 'https:');
+  return undefined;
 }
 
 /** Returns the token for a code. On failure, reports the problem and returns an empty string. */
@@ -78,7 +85,7 @@ async function exchange(code) {
     if (answer.ok) return value.token;
     tell(true, value.message || `${answer.status} ${answer.statusText}`);
   } catch {
-    tell(true, 'The server does not respond.');
+    tell(true, SILENT);
   }
   return '';
 }
@@ -122,7 +129,7 @@ function begin() {
   if (!hash.startsWith('#code=')) return null;
   history.replaceState(null, '', location.pathname + location.search);
   const code = codeOf(hash);
-  if (!code) tell(true, 'The link is incomplete. Copy the whole link, or run `orlop page` again.');
+  if (!code) tell(true, INCOMPLETE);
   return code ? exchange(code).then(put).finally(() => { signingIn = null; }) : null;
 }
 

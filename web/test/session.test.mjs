@@ -66,9 +66,30 @@ test('a pasted token is exchanged for a session, or stays in memory', async () =
   await session.signIn('eyJhbGciOi.a.b');
   assert.deepEqual(asked.slice(-2), [['/orlop/sign-in/codes', 'Bearer eyJhbGciOi.a.b'], ['/orlop/sign-in', undefined]]);
   assert.deepEqual([...stored.values()], ['orlop-page.u']);
-  // A token that looks like a code.
-  answer = (url) => (url.startsWith('/orlop/') ? status(401, 'Unauthorized') : new Response('{}'));
+  // A token that looks like a code, of a user without the right to request one.
+  answer = (url) => (url.startsWith('/orlop/') ? status(url.endsWith('/codes') ? 403 : 401, 'no') : new Response('{}'));
   await session.signIn(code);
   await request('/api');
   assert.deepEqual(asked.at(-1), ['/api', `Bearer ${code}`]);
+});
+
+test('a rejected link or token does not end the sign-in', async () => {
+  answer = () => status(401, 'Unauthorized');
+  await request('/api');
+  assert.equal(session.required, true);
+  const seen = [];
+  session.subscribe(() => seen.push(session.required));
+  const silent = () => { throw new TypeError('network'); };
+  for (const [text, reply, problem] of [
+    ['eyJhbGciOi.a.b', () => status(401, 'Unauthorized'), /token is not valid/],
+    ['eyJhbGciOi.a.b', silent, /does not respond/],
+    [`#code=${code}`, () => status(401, 'Unauthorized: the code is unknown'), /code is unknown/],
+    [`#code=${code.slice(1)}`, () => status(500, 'not asked'), /link is incomplete/],
+  ]) {
+    answer = reply;
+    await session.signIn(text);
+    assert.match(session.problem, problem);
+  }
+  // The form would lose its text.
+  assert.ok(seen.length === 4 && seen.every(Boolean), String(seen));
 });

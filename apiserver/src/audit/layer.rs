@@ -1,4 +1,4 @@
-//! The middleware that records requests.
+//! The filter that records requests.
 //!
 //! It is outside of limits, impersonation and authorization, so that requests that these reject are recorded too.
 //!
@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -39,10 +38,15 @@ use crate::peer_certificates::PeerCertificates;
 #[derive(Clone, Debug)]
 pub(crate) struct AuthenticationAnnotation(pub(crate) &'static str, pub(crate) String);
 
-/// Records a request according to the policy.
-pub(crate) async fn record(State(audit): State<Arc<Audit>>, mut request: Request, next: Next) -> Response {
-    let context = begin(&audit, &request, request.extensions().get::<UserInfo>());
-    let Some(context) = context else { return next.run(request).await };
+/// Records a request according to the policy, if there is an audit log.
+pub(crate) async fn record<F: Future<Output = Response>>(
+    audit: Option<&Arc<Audit>>,
+    mut request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
+    let begun = audit
+        .and_then(|audit| Some((audit, begin(audit, &request, request.extensions().get::<UserInfo>())?)));
+    let Some((audit, context)) = begun else { return next(request).await };
     if let Some(AuthenticationAnnotation(key, text)) = request.extensions_mut().remove() {
         context.annotate(vec![(key.to_owned(), text)]);
     }
@@ -54,7 +58,7 @@ pub(crate) async fn record(State(audit): State<Arc<Audit>>, mut request: Request
     }
     request.extensions_mut().insert(context.clone());
     let mut unanswered = Unanswered(Some(context.clone()));
-    let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    let answered = AssertUnwindSafe(next(request)).catch_unwind().await;
     unanswered.0 = None;
     match answered {
         Ok(response) => complete(context, response).await,
@@ -233,7 +237,7 @@ mod tests {
     use std::time::Duration;
 
     use axum::Router;
-    use axum::middleware::from_fn_with_state;
+    use axum::middleware::{Next, from_fn};
     use axum::routing::get;
     use orlop_auth::audit::Policy;
     use prometheus::Registry;
@@ -268,6 +272,7 @@ mod tests {
         let config = AuditConfig { policy: Policy::parse(rules).unwrap(), log: Some(log), webhook: None };
         let metrics = AuditMetrics::new(&Registry::new()).unwrap();
         let audit = Audit::start(config, metrics, Arc::new(jiff::Timestamp::now)).unwrap();
+        let recorded = audit.clone();
         let panics = async || -> Response { panic!("a test") };
         let router = Router::new()
             .route("/ignored", get(async || "text"))
@@ -278,7 +283,10 @@ mod tests {
                 "/stream",
                 get(async || Body::from_stream(futures::stream::pending::<Result<Bytes, std::io::Error>>())),
             )
-            .layer(from_fn_with_state(audit.clone(), record));
+            .layer(from_fn(move |request, next: Next| {
+                let audit = recorded.clone();
+                async move { record(Some(&audit), request, |request| next.run(request)).await }
+            }));
         run(router).await;
         audit.close().await;
         let text = std::fs::read_to_string(&path).unwrap();

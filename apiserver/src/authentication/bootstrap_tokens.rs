@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orlop_auth::UserInfo;
-use orlop_auth::bootstrap_token::{BootstrapToken, NAMESPACE};
+use orlop_auth::bootstrap_token::{BootstrapFingerprint, NAMESPACE};
 use orlop_store::Kv;
 
 use crate::clock::Clock;
@@ -21,10 +21,9 @@ impl BootstrapTokens {
         BootstrapTokens { store, clock }
     }
 
-    /// The user of a token; `None` for other tokens and for invalid ones. The Secret is read for each request, so that changes take effect
+    /// The user of a token; `None` for an invalid one. The Secret is read for each request, so that changes take effect
     /// immediately.
-    pub(super) fn user_of(&self, token: &str) -> Option<UserInfo> {
-        let token = BootstrapToken::parse(token)?;
+    pub(super) fn user_of(&self, token: &BootstrapFingerprint) -> Option<UserInfo> {
         let secret = match find(&self.store.head(), "secrets", NAMESPACE, &token.secret_name()) {
             Ok(secret) => secret?,
             Err(error) => {

@@ -17,8 +17,9 @@ use super::bearer::bearer_token;
 use super::bootstrap_tokens::BootstrapTokens;
 use super::config::AuthConfig;
 use super::oidc::Issuer;
-use super::page::{PageSignIn, PageToken};
+use super::page::{self, PageSignIn, PageToken};
 use super::peer_user::{local_user, without_credentials};
+use super::session_origin::{OpenSession, SessionOrigin};
 use super::tokens::{TokenAuthenticators, TokenUser};
 use super::webhook::Webhook;
 use crate::audit::Audit;
@@ -101,6 +102,23 @@ impl Authenticators {
         self.tokens.user_of(token, wanted).await.map_err(|refusal| refusal.text())
     }
 
+    /// Whether a session of the web page and its credentials are still valid, for an open stream.
+    pub(crate) fn is_open(&self, session: &OpenSession) -> bool {
+        self.tokens.is_open(session, &self.clock)
+    }
+
+    /// Whether the token of a new session of the web page is valid.
+    pub(super) async fn accepts_session(&self, token: &str) -> bool {
+        self.tokens.user_of(token, &[]).await.is_ok()
+    }
+
+    /// Records the credentials of a request for a code.
+    fn note_origin(&self, request: &mut Request, origin: impl FnOnce() -> SessionOrigin) {
+        if self.page_sign_in.is_some() && request.uri().path() == page::CODES {
+            request.extensions_mut().insert(origin());
+        }
+    }
+
     /// The user of this request, or the error to respond with.
     pub(super) async fn user_of(&self, request: &mut Request) -> Result<UserInfo, ApiError> {
         if let Some(user) = request.extensions().get::<UserInfo>() {
@@ -139,12 +157,14 @@ impl Authenticators {
     async fn with_credentials(&self, request: &mut Request) -> Result<UserInfo, ApiError> {
         let mut refused = false;
         if self.has_certificates
-            && let Some(peer) = request.extensions().get::<PeerCertificates>()
+            && let Some(peer) = request.extensions().get::<PeerCertificates>().cloned()
         {
             let checked = peer.check((self.clock)());
             match checked.proxy.as_ref().zip(self.front_proxy.as_ref()) {
                 Some((Ok(name), proxy)) if proxy.allows(name.as_deref()) => {
                     if let Some(user) = proxy.user_of(request.headers()) {
+                        let proxy = || Arc::new(proxy.clone());
+                        self.note_origin(request, || SessionOrigin::FrontProxy(peer.clone(), proxy()));
                         return within_limits(user);
                     }
                 }
@@ -162,6 +182,7 @@ impl Authenticators {
                 Some(Ok(user)) => {
                     // A browser sends its certificate with the requests of any page.
                     guard::check_origin(request)?;
+                    self.note_origin(request, || SessionOrigin::Certificate(peer.clone()));
                     return within_limits(user.clone());
                 }
                 Some(Err(why)) => {
@@ -204,8 +225,11 @@ impl Authenticators {
                 if let Some(warning) = found.warning {
                     request.extensions_mut().insert(TokenWarning(warning));
                 }
-                if let Some(key) = found.key {
-                    request.extensions_mut().insert(key);
+                if let Some(credential) = found.credential {
+                    request.extensions_mut().insert(credential);
+                }
+                if let Some(origin) = found.origin {
+                    self.note_origin(request, || origin);
                 }
                 Ok(found.user)
             }

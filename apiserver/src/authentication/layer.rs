@@ -1,10 +1,7 @@
-//! The middleware that authenticates requests.
-
-use std::sync::Arc;
+//! The filter that authenticates requests.
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::middleware::{self, Next};
+use axum::extract::Request;
 use axum::response::Response;
 use orlop_auth::UserInfo;
 
@@ -16,17 +13,11 @@ use crate::audit::id::{self, AUDIT_ID};
 use crate::audit::layer::authentication_failed;
 use crate::encode::answer;
 
-impl Authenticators {
-    /// The router behind this authentication.
-    pub(crate) fn protect(self: Arc<Self>, router: Router) -> Router {
-        router.layer(middleware::from_fn_with_state(self, authenticate))
-    }
-}
-
-async fn authenticate(
-    State(authenticators): State<Arc<Authenticators>>,
+/// Runs a request as the user of its credentials, or rejects it.
+pub(crate) async fn authenticate<F: Future<Output = Response>>(
+    authenticators: &Authenticators,
     mut request: Request,
-    next: Next,
+    next: impl FnOnce(Request) -> F,
 ) -> Response {
     // The header is removed before the request is handled.
     let has_extra_blank =
@@ -35,7 +26,7 @@ async fn authenticate(
         Ok(user) => {
             let token_warning = request.extensions_mut().remove::<TokenWarning>();
             request.extensions_mut().insert(user);
-            let mut response = next.run(request).await;
+            let mut response = next(request).await;
             if let Some(TokenWarning(text)) = token_warning {
                 answer::add_warnings(response.headers_mut(), &[text.to_owned()]);
             }

@@ -11,7 +11,8 @@
 //!    names the user. If none does and a request has credentials, it gets 401; the response never contains the reason.
 //! 4. A request without credentials is anonymous, where [`AnonymousAccess`] permits that.
 //!
-//! [`config`] is the configuration, [`layer`] the middleware. [`page`] signs in the web page on loopback.
+//! [`config`] is the configuration, [`layer`] the middleware. [`page`] signs in the web page on loopback; its sessions end with the
+//! credentials that [`session_origin`] records.
 //!
 //! Upstream: `pkg/kubeapiserver/authenticator/config.go`, apiserver `pkg/endpoints/filters/authentication.go`.
 //!
@@ -27,18 +28,22 @@ pub mod config;
 mod layer;
 pub mod oidc;
 pub(crate) mod page;
+pub(crate) mod page_router;
 mod peer_user;
 mod refusal;
+mod session_check;
+mod session_origin;
 mod tokens;
 pub mod webhook;
 
 pub(crate) use anonymous::AnonymousAccess;
 pub(crate) use chain::Authenticators;
 pub use config::AuthConfig;
-pub(crate) use layer::InThisProcess;
 pub use layer::in_process;
+pub(crate) use layer::{InThisProcess, authenticate};
 pub use page::{PageCode, PageSignIn};
 pub use peer_user::PeerUser;
+pub(crate) use tokens::StreamCredential;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! The middleware as a whole: which request gets which user, and which gets a refusal.
+//! The filter as a whole: which request gets which user, and which gets a refusal.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,10 +20,17 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tower::ServiceExt as _;
 
+use super::page_router::OpenPage;
 use super::*;
+use crate::handler_chain::Protected;
 use crate::peer_certificates::{ClientAuthorities, PeerCertificates};
 use crate::projection::Projection;
 use crate::service_account::{Accounts, ServiceAccountConfig};
+
+/// A router behind authentication.
+fn protect(authenticators: Arc<Authenticators>, router: Router) -> Router {
+    Router::new().fallback_service(Protected::new(authenticators, None, router))
+}
 
 /// Answers with the user's name and groups.
 fn echo() -> Router {
@@ -99,7 +106,8 @@ async fn ask(
     extend: impl FnOnce(&mut Request),
 ) -> (u16, String) {
     extend(&mut request);
-    let response = authenticators(config, anonymous).await.protect(echo()).oneshot(request).await.unwrap();
+    let router = protect(authenticators(config, anonymous).await, echo());
+    let response = router.oneshot(request).await.unwrap();
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     (code, String::from_utf8(body.to_vec()).unwrap())
@@ -227,7 +235,7 @@ async fn credentials_and_paths_decide_about_a_request() {
 #[tokio::test]
 async fn this_process_is_trusted() {
     let authenticators = authenticators(auth(true, true, &Signers::new()), AnonymousAccess::Denied).await;
-    let router = in_process(authenticators.protect(echo()), UserInfo::controller_manager());
+    let router = in_process(protect(authenticators, echo()), UserInfo::controller_manager());
     let request = Request::builder().uri("/api").body(Body::empty()).unwrap();
     let response = router.oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
@@ -360,7 +368,7 @@ async fn credentials_are_removed_from_the_request() {
             ("x-other", "c"),
         ],
     );
-    let response = authenticators.protect(headers).oneshot(sent).await.unwrap();
+    let response = protect(authenticators, headers).oneshot(sent).await.unwrap();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(body, "x-other");
 }
@@ -375,7 +383,7 @@ async fn replacing_an_authority_invalidates_its_certificates() {
         request.extensions_mut().insert(peer.clone());
         router.oneshot(request).await.unwrap().status().as_u16()
     };
-    let router = authenticators.protect(echo());
+    let router = protect(authenticators, echo());
     assert_eq!(code(router.clone()).await, 200);
     let other = Authority::create(now()).unwrap().certificate;
     let other = CertificateDer::from_pem_slice(other.as_bytes()).unwrap();
@@ -416,8 +424,9 @@ async fn page_signs_in_with_a_code() {
         page_sign_in: Some(sign_in.clone()),
         ..AuthConfig::default()
     };
-    let protected = authenticators(config, AnonymousAccess::PublicPaths).await.protect(echo());
-    let router = sign_in.clone().open(protected);
+    let authenticators = authenticators(config, AnonymousAccess::PublicPaths).await;
+    let page = Some(Arc::new(OpenPage::new(authenticators.clone(), sign_in.clone())));
+    let router = Router::new().fallback_service(Protected::new(authenticators, page, echo()));
     let send = async |request: Request| {
         let response = router.clone().oneshot(request).await.unwrap();
         let code = response.status().as_u16();

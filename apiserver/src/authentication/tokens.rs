@@ -4,14 +4,16 @@
 
 use std::sync::Arc;
 
-use orlop_auth::UserInfo;
+use orlop_auth::bootstrap_token::BootstrapToken;
 use orlop_auth::limits::{self, MAX_TOKEN_BYTES};
 use orlop_auth::service_account::claims::TokenError;
 use orlop_auth::token_file::TokenFile;
+use orlop_auth::{SecretDigest, UserInfo};
 
 use super::bootstrap_tokens::BootstrapTokens;
 use super::oidc::Issuer;
 use super::page::PageSignIn;
+use super::session_origin::{OpenSession, SessionOrigin};
 use super::webhook::Webhook;
 use crate::service_account::{AccountUser, Accounts, TokenKey};
 
@@ -20,8 +22,17 @@ const INVALID: &str = "invalid bearer token";
 /// The annotation of a request with a token whose Secret is marked as invalid.
 const INVALIDATED: &str = "authentication.k8s.io/legacy-token-invalidated";
 
+/// The credential whose end also ends the open watches and streams of its user.
+#[derive(Clone, Debug)]
+pub(crate) enum StreamCredential {
+    /// A service account token, by the key that has signed it.
+    Account(TokenKey),
+    /// A session of the web page.
+    Session(OpenSession),
+}
+
 /// The user of a valid token.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct TokenUser {
     pub(crate) user: UserInfo,
     /// For which of the requested audiences the token is valid.
@@ -30,13 +41,28 @@ pub(crate) struct TokenUser {
     pub(crate) annotation: Option<(&'static str, String)>,
     /// The warning for the client, if any.
     pub(crate) warning: Option<&'static str>,
-    /// The key of a service account token.
-    pub(crate) key: Option<TokenKey>,
+    /// The credential that the streams of the user depend on, if any.
+    pub(crate) credential: Option<StreamCredential>,
+    /// The record of the token for a session of the web page; `None` for the token of such a session.
+    pub(crate) origin: Option<SessionOrigin>,
 }
 
 impl TokenUser {
-    fn new(user: UserInfo, audiences: Vec<String>) -> Self {
-        TokenUser { user, audiences, annotation: None, warning: None, key: None }
+    pub(super) fn new(user: UserInfo, audiences: Vec<String>) -> Self {
+        TokenUser { user, audiences, annotation: None, warning: None, credential: None, origin: None }
+    }
+
+    fn from_origin(self, origin: SessionOrigin) -> Self {
+        TokenUser { origin: Some(origin), ..self }
+    }
+}
+
+impl From<AccountUser> for TokenUser {
+    fn from(found: AccountUser) -> Self {
+        let AccountUser { user, audiences, annotation, warning, token } = found;
+        let credential = Some(StreamCredential::Account(token.key().clone()));
+        let origin = Some(SessionOrigin::Account(token));
+        TokenUser { user, audiences, annotation, warning, credential, origin }
     }
 }
 
@@ -50,8 +76,17 @@ pub(crate) struct TokenRefusal {
 }
 
 impl TokenRefusal {
-    fn of(error: String) -> Self {
+    pub(super) fn of(error: String) -> Self {
         TokenRefusal { errors: vec![error], annotation: None }
+    }
+
+    /// The refusal of a service account token.
+    pub(super) fn of_account(error: TokenError) -> Self {
+        let mut refusal = TokenRefusal::of(error.to_string());
+        if let TokenError::Invalidated { secret, .. } = error {
+            refusal.annotation = Some((INVALIDATED, secret));
+        }
+        refusal
     }
 
     /// The text for a review, as upstream lists the errors.
@@ -87,9 +122,14 @@ impl TokenAuthenticators {
         }
         let wanted = if wanted.is_empty() { &self.audiences } else { wanted };
         // No other authenticator receives the token of a page.
-        if let Some(user) = self.pages.as_ref().and_then(|pages| pages.user_of(token)) {
-            let found = user.and_then(|user| self.for_this_server(user, wanted));
-            return found.ok_or_else(TokenRefusal::default);
+        if let Some((pages, session)) =
+            self.pages.as_ref().and_then(|pages| Some((pages, pages.session_of(token)?)))
+        {
+            let session = session.ok_or_else(TokenRefusal::default)?;
+            let found = self.user_of_session(&session, pages.clock()).await?;
+            let own = self.for_this_server(found.user, wanted).ok_or_else(TokenRefusal::default)?;
+            let credential = Some(StreamCredential::Session(session));
+            return Ok(TokenUser { annotation: found.annotation, warning: found.warning, credential, ..own });
         }
         let mut refusal = TokenRefusal::default();
         let found = match self.local(token, wanted, &mut refusal) {
@@ -103,34 +143,30 @@ impl TokenAuthenticators {
 
     /// The authenticators that need only this process.
     fn local(&self, token: &str, wanted: &[String], refusal: &mut TokenRefusal) -> Option<TokenUser> {
-        let of_file = self.file.as_ref().and_then(|file| file.user_of(token.as_bytes()));
-        if let Some(found) = of_file.and_then(|user| self.for_this_server(user, wanted)) {
-            return Some(found);
+        if let Some(file) = &self.file {
+            let digest = SecretDigest::of(token.as_bytes());
+            let user = file.user_of_digest(&digest);
+            if let Some(found) = user.and_then(|user| self.for_this_server(user, wanted)) {
+                return Some(found.from_origin(SessionOrigin::StaticToken(digest)));
+            }
         }
         match self.accounts.as_ref().and_then(|accounts| accounts.user_of(token, wanted)) {
-            Some(Ok(found)) => {
-                let AccountUser { user, audiences, annotation, warning, key } = found;
-                return Some(TokenUser { user, audiences, annotation, warning, key: Some(key) });
-            }
-            Some(Err(error)) => {
-                refusal.errors.push(error.to_string());
-                if let TokenError::Invalidated { secret, .. } = error {
-                    refusal.annotation = Some((INVALIDATED, secret));
-                }
-            }
+            Some(Ok(found)) => return Some(TokenUser::from(found)),
+            Some(Err(error)) => *refusal = TokenRefusal::of_account(error),
             None => {}
         }
-        let user = self.bootstrap.as_ref().and_then(|tokens| tokens.user_of(token))?;
-        self.for_this_server(user, wanted)
+        let token = BootstrapToken::parse(token)?.fingerprint();
+        let user = self.bootstrap.as_ref().and_then(|tokens| tokens.user_of(&token))?;
+        Some(self.for_this_server(user, wanted)?.from_origin(SessionOrigin::Bootstrap(token)))
     }
 
     /// The authenticators that may call another server.
     async fn remote(&self, token: &str, wanted: &[String], errors: &mut Vec<String>) -> Option<TokenUser> {
         if let Some(issuer) = &self.oidc {
             match issuer.user_of(token).await {
-                Ok(Some(user)) => {
+                Ok(Some((user, claims))) => {
                     if let Some(found) = self.for_this_server(user, wanted) {
-                        return Some(found);
+                        return Some(found.from_origin(SessionOrigin::Oidc(claims)));
                     }
                 }
                 Ok(None) => {}
@@ -138,7 +174,12 @@ impl TokenAuthenticators {
             }
         }
         match self.webhook.as_ref()?.user_of(token, wanted, &self.audiences).await {
-            Ok(Some((user, audiences))) => Some(TokenUser::new(user, audiences)),
+            Ok(Some((user, audiences))) => {
+                let found = TokenUser::new(user, audiences);
+                // Without a web page, no copy of the token is needed.
+                let origin = self.pages.as_ref().map(|_| SessionOrigin::Webhook(token.into()));
+                Some(TokenUser { origin, ..found })
+            }
             Ok(None) => None,
             Err(error) => {
                 errors.push(error);

@@ -1,10 +1,9 @@
-//! The middleware that rejects requests that are not permitted, before their body is read.
+//! The filter that rejects requests that are not permitted, before their body is read.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{ACCEPT, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{StatusCode, Uri};
@@ -25,15 +24,15 @@ use crate::state::Inner;
 use crate::verbs::request as verbs;
 
 /// Runs a request if its user may perform it, as the user that it impersonates.
-pub(crate) async fn authorize(
-    State(server): State<Arc<Inner>>,
+pub(crate) async fn authorize<F: Future<Output = Response>>(
+    server: &Arc<Inner>,
     mut request: Request,
-    next: Next,
+    next: impl FnOnce(Request) -> F,
 ) -> Response {
     let audited = request.extensions().get::<Arc<AuditContext>>().cloned();
     let audited = audited.as_deref();
     let impersonated = match impersonation::wanted(&request) {
-        Ok(Some(wanted)) => impersonation::impersonate(&server, wanted).await.map(Some),
+        Ok(Some(wanted)) => impersonation::impersonate(server, wanted).await.map(Some),
         Ok(None) => Ok(None),
         Err(error) => Err(error),
     };
@@ -47,17 +46,17 @@ pub(crate) async fn authorize(
             }
             // Requests cannot be shared between threads, so no future may borrow one.
             match server.authorizer.asks_webhooks() {
-                true => match subject(&server, &request, audited) {
-                    Ok(subject) => check_with_webhooks(&server, subject, audited).await,
+                true => match subject(server, &request, audited) {
+                    Ok(subject) => check_with_webhooks(server, subject, audited).await,
                     Err(error) => Err(Refusal::Api(error)),
                 },
-                false => check(&server, &request, audited),
+                false => check(server, &request, audited),
             }
         }
         Err(error) => Err(Refusal::Api(error)),
     };
     match checked {
-        Ok(()) => next.run(request).await,
+        Ok(()) => next(request).await,
         Err(Refusal::Api(error)) => {
             let accept = header_text(request.headers(), ACCEPT);
             answer::error(&error, error_media(accept.as_deref()), false)

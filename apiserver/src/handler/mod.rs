@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -49,17 +48,17 @@ const NO_CONTENT_POLICY: &str = "default-src 'none'; frame-ancestors 'none'; san
 
 /// Adds the headers that upstream sends to every response. A request that panics also gets a response, so that a
 /// panic ends neither its connection nor a controller in this process.
-pub(crate) async fn frame(
-    State(server): State<Arc<Inner>>,
+pub(crate) async fn frame<F: Future<Output = Response>>(
+    server: &Inner,
     mut request: axum::extract::Request,
-    next: Next,
+    next: impl FnOnce(axum::extract::Request) -> F,
 ) -> Response {
     let audit = id::of(request.headers());
     if let Some(id) = audit.clone().filter(|_| server.audit.is_some()) {
         request.headers_mut().insert(AUDIT_ID, id);
     }
     let path = request.uri().path().to_owned();
-    let mut response = AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
+    let mut response = AssertUnwindSafe(next(request)).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!(path, "a request panicked; this is a fault of the server");
         answer::text(500, "This request caused apiserver to panic. Look in the logs for details.\n")
     });
@@ -122,7 +121,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             content_type,
             user,
             user_agent: header_text(&parts.headers, header::USER_AGENT).unwrap_or_default(),
-            token_key: parts.extensions.remove(),
+            credential: parts.extensions.remove(),
             connection: parts.extensions.remove(),
             upgrade: parts.headers.contains_key(header::UPGRADE),
             pretty,

@@ -69,15 +69,18 @@ const DECODED: u64 = 12;
 /// with all absent fields; a pod with 12,000 small volumes needs about 150 MB.
 const DECODED_VALUE: u64 = 640;
 
-/// The memory that a request needs which is not light, bytes. A list reserves its own.
+/// The memory to reserve for a request that is not light, bytes. A list reserves its own.
 pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
     let of_write =
         |document: &[u8]| document.len() as u64 * DECODED + estimate_weight(document) * DECODED_VALUE;
-    let of_object = || stored(request, of_write);
+    let limit = request.server.limits.memory.limit();
     match verb {
-        Verb::Connect => (request.body.len() + connect::decoded_bytes(request)) as u64 * DECODED,
+        Verb::Connect => {
+            let body = request.body.len() as u64 * DECODED;
+            reservation(body, connect::decoded_bytes(request) as u64 * DECODED, limit)
+        }
         Verb::Watch | Verb::RequestToken | Verb::List | Verb::DeleteCollection => of_write(&request.body),
-        Verb::Get => stored(request, |object| object.len() as u64 * DECODED),
+        Verb::Get => reservation(0, stored(request, |object| object.len() as u64 * DECODED), limit),
         Verb::Create
         | Verb::Update(_)
         | Verb::Patch(_)
@@ -86,13 +89,35 @@ pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
         | Verb::Evict
         | Verb::GetScale
         | Verb::UpdateScale
-        | Verb::PatchScale => of_write(&request.body) + of_object(),
+        | Verb::PatchScale => reservation(of_write(&request.body), stored(request, of_write), limit),
         // A delete never exceeds the memory limit, so that every stored object can be deleted.
         Verb::Delete => {
-            let needed = of_write(&request.body) + of_object();
-            request.server.limits.memory.limit().map_or(needed, |limit| needed.min(limit / 2))
+            let needed = of_write(&request.body) + stored(request, of_write);
+            limit.map_or(needed, |limit| needed.min(limit / 2))
         }
     }
+}
+
+/// The memory to reserve for a request whose body needs `body` bytes and whose stored object needs `object` bytes (0 without an object),
+/// under `--memory-limit`. Pure.
+///
+/// A body that exceeds the limit and creates or enlarges an object gets a reservation above the limit, which always fails. The stored object
+/// never causes such a failure: if the body and the object together exceed three quarters of the limit, the request reserves only these three
+/// quarters, or the need of its body if that is more. Only one such request runs at a time, while all others use at most the rest of the
+/// limit. Therefore at most one stored object exceeds the limit, however many clients send such requests. The last quarter stays free for
+/// small requests, because on a busy server the whole limit is never free.
+///
+/// It would not be enough to reserve more for a create, and so to refuse objects whose update would not fit. An object grows after its
+/// creation, by managed fields, defaults and the writes of controllers, and the next start of the server can have a smaller limit. Each of
+/// these would make the object impossible to update.
+fn reservation(body: u64, object: u64, limit: Option<u64>) -> u64 {
+    let needed = body.saturating_add(object);
+    let Some(limit) = limit else { return needed };
+    let alone = limit - limit / 4;
+    // A client that reads an object, changes it and writes it back sends the object as the body.
+    let is_written_back = object > 0 && body <= object.saturating_add(limit / 8);
+    let of_body = if is_written_back { body.min(alone) } else { body };
+    needed.min(of_body.max(alone))
 }
 
 /// Whether the admission of a write reads other objects: quotas, limit ranges, classes or budgets. Updates to most kinds, such
@@ -185,6 +210,43 @@ mod tests {
             (Verb::Evict, pods, true),
         ] {
             assert_eq!(reads_others(verb, kind), want, "{verb:?} {}", kind.names().plural);
+        }
+    }
+
+    /// An object that can be created can be read, updated, patched and deleted, however much larger its stored form is. All others are
+    /// refused (413) if their body alone exceeds the limit.
+    #[test]
+    fn stored_object_never_makes_a_request_exceed_the_limit() {
+        const LIMIT: u64 = 64 << 20;
+        const ALONE: u64 = 48 << 20;
+        const MIB: u64 = 1 << 20;
+        // case, body, stored object, reservation
+        for (case, body, object, want) in [
+            ("1 create", 10 * MIB, 0, 10 * MIB),
+            ("2 large create", 60 * MIB, 0, 60 * MIB),
+            ("3 too large create", 65 * MIB, 0, 65 * MIB),
+            ("4 update within the limit", 10 * MIB, 12 * MIB, 22 * MIB),
+            ("5 update of a large object with its first body", 60 * MIB, 60 * MIB, ALONE),
+            ("6 the same in a longer encoding", 64 * MIB, 30 * MIB, 64 * MIB),
+            ("7 update of an object that has grown", 10 * MIB, 90 * MIB, ALONE),
+            ("8 object with managed fields, written back", 95 * MIB, 90 * MIB, ALONE),
+            ("9 patch of such an object", 1, 90 * MIB, ALONE),
+            ("10 read of such an object", 0, 90 * MIB, ALONE),
+            ("11 small object that becomes too large", 65 * MIB, MIB, 65 * MIB),
+            ("12 large object that becomes much larger", 99 * MIB, 90 * MIB, 99 * MIB),
+            ("13 body of any size", u64::MAX, MIB, u64::MAX),
+        ] {
+            assert_eq!(reservation(body, object, Some(LIMIT)), want, "{case}");
+            assert_eq!(reservation(body, object, None), body.saturating_add(object), "{case}: no limit");
+        }
+        for limit in [1, 7, MIB, LIMIT] {
+            for (created, growth) in [(limit, 0), (limit, 1), (limit / 2, 2), (limit / 3, 30), (1, 1000)] {
+                let object = created * growth;
+                for body in [0, 1, created, object] {
+                    let reserved = reservation(body, object, Some(limit));
+                    assert!(reserved <= limit, "limit {limit}, body {body}, object {object}: {reserved}");
+                }
+            }
         }
     }
 }

@@ -209,12 +209,12 @@ async fn serve(State(server): State<Arc<Inner>>, request: axum::extract::Request
     let open = is_live.then(|| server.metrics.begin_watch(&labels));
     let user = user_of(&parts.extensions).cloned();
     let connection = parts.extensions.remove::<Connection>();
-    let token_key = parts.extensions.remove();
+    let credential = parts.extensions.remove();
     let limit = server.config.request_timeout;
     let limit = if writes { limit.min(WRITE_TIME_MAX) } else { limit };
     let work = async {
         let (asked, user) = (asked?, user?);
-        let rights = Rights { server: &server, user: &user, token_key };
+        let rights = Rights { server: &server, user: &user, credential };
         if let Some(target) = asked.target() {
             rights.may_get(target).await?;
         }

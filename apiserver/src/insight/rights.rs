@@ -9,9 +9,9 @@ use orlop_auth::UserInfo;
 
 use super::ObjectTarget;
 use super::key_resolver::kinds;
+use crate::authentication::StreamCredential;
 use crate::authorization::{forbidden, right};
 use crate::registry::{Kind, KindRef, Scope};
-use crate::service_account::TokenKey;
 use crate::state::Inner;
 
 /// The kinds of the objects that explanations and plans mention: group and plural.
@@ -33,8 +33,8 @@ const MENTIONED: [(&str, &str); 11] = [
 pub(super) struct Rights<'a> {
     pub(super) server: &'a Arc<Inner>,
     pub(super) user: &'a UserInfo,
-    /// The key that has signed the user's token.
-    pub(super) token_key: Option<TokenKey>,
+    /// The credential that the streams of the user depend on.
+    pub(super) credential: Option<StreamCredential>,
 }
 
 impl Rights<'_> {

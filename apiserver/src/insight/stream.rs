@@ -234,7 +234,7 @@ impl Running {
             closing: Box::pin(server.closing.clone().cancelled_owned()),
             alarm: Box::pin(sleep_until(Instant::now() + PROGRESS_EVERY)),
             limit: Instant::now() + usual_timeout(server),
-            account: is_alive(server, rights.user, rights.token_key.clone()),
+            account: is_alive(server, rights.user, rights.credential.clone()),
             unread: server.limits.unread.of(connection),
         }
     }

@@ -22,8 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::custom::Kinds;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use http::HeaderValue;
 use http::header::RETRY_AFTER;
@@ -186,7 +185,11 @@ enum PermitRequest<'l> {
 }
 
 /// Runs a request within the limits, or rejects it.
-pub(crate) async fn admit(State(limits): State<Arc<Limits>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn admit<F: Future<Output = Response>>(
+    limits: &Limits,
+    mut request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
     let version = request.version();
     let asked = limits.ask(&request);
     if let PermitRequest::Queue(_, client) = &asked {
@@ -194,7 +197,7 @@ pub(crate) async fn admit(State(limits): State<Arc<Limits>>, mut request: Reques
     }
     let queued = matches!(asked, PermitRequest::Queue(..));
     let permit = match asked {
-        PermitRequest::Free => return next.run(request).await,
+        PermitRequest::Free => return next(request).await,
         PermitRequest::Admitted(permit) => Ok(permit),
         PermitRequest::Refused(refusal) => Err(refusal),
         PermitRequest::Queue(gate, client) => gate.enter(client).await,
@@ -209,7 +212,7 @@ pub(crate) async fn admit(State(limits): State<Arc<Limits>>, mut request: Reques
         }
     };
     let connection = request.extensions().get::<Connection>().cloned();
-    let mut response = next.run(request).await;
+    let mut response = next(request).await;
     let memory = response.extensions_mut().remove::<HeldMemory>();
     if response.body().is_end_stream() {
         return response;

@@ -4,7 +4,7 @@
 
 use axum::Router;
 use axum::body::Body;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{Next, from_fn};
 use axum::routing::any;
 use futures::StreamExt as _;
 use http_body_util::BodyExt as _;
@@ -51,7 +51,12 @@ impl Slow {
             .route("/large", large)
             .route("/stream", stream)
             .fallback(any(|| async {}));
-        Slow { router: router.layer(from_fn_with_state(limits.clone(), admit)), limits, gate, entered }
+        let of_filter = limits.clone();
+        let router = router.layer(from_fn(move |request, next: Next| {
+            let limits = of_filter.clone();
+            async move { admit(&limits, request, |request| next.run(request)).await }
+        }));
+        Slow { router, limits, gate, entered }
     }
 
     async fn code(&self, method: &str, uri: &str) -> u16 {

@@ -132,6 +132,11 @@ impl PeerCertificates {
         result
     }
 
+    /// When the client's own certificate expires. An authority may end earlier.
+    pub(crate) fn expires(&self) -> Option<Timestamp> {
+        self.0.chain.first().and_then(|leaf| certificate::not_after(leaf))
+    }
+
     /// Completes when a certificate that was valid is not valid any more. Never completes for other certificates, because their
     /// clients may use tokens.
     pub async fn ended(self, clock: Clock) {

@@ -40,8 +40,12 @@ pub(crate) async fn discovery(server: State<Arc<Inner>>, request: Request, next:
 }
 
 /// Computes the bodies of long and compressed responses there.
-pub(crate) async fn bodies(State(server): State<Arc<Inner>>, request: Request, next: Next) -> Response {
-    let response = next.run(request).await;
+pub(crate) async fn bodies<F: Future<Output = Response>>(
+    server: &Inner,
+    request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
+    let response = next(request).await;
     let extensions = response.extensions();
     let is_computed = extensions.get::<LongBody>().is_some() || extensions.get::<ComputedBody>().is_some();
     if is_computed || response.headers().contains_key(header::CONTENT_ENCODING) {

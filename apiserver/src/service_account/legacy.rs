@@ -15,12 +15,12 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use orlop_auth::service_account::claims::{self, TokenError};
 use orlop_auth::service_account::legacy::{LEGACY_ISSUER, LegacyClaims};
-use orlop_auth::{UserInfo, is_same_secret};
+use orlop_auth::{SecretDigest, UserInfo};
 use orlop_store::{CommitError, Expect, Kv, Op, Record, Write};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{AccountUser, Accounts, TokenKey};
+use super::{AccountClaims, AccountToken, AccountUser, Accounts, TokenKey};
 use crate::dispatch;
 use crate::encode::stored;
 use crate::projection::Projection;
@@ -40,9 +40,9 @@ pub(super) fn is_legacy(token: &str) -> bool {
     claims::calls_itself(token, LEGACY_ISSUER)
 }
 
-/// The decision about a token, from its Secret and its account.
+/// The decision about a token, from its digest, its Secret and its account.
 fn check(
-    token: &str,
+    token: &SecretDigest,
     claims: &LegacyClaims,
     secret: Option<&Object>,
     account: Option<&Object>,
@@ -52,7 +52,7 @@ fn check(
         return refused("Token has been invalidated".to_owned());
     };
     let content = STANDARD.decode(secret.str_at(&["data", "token"])).unwrap_or_default();
-    if content.is_empty() || !is_same_secret(&content, token.as_bytes()) {
+    if content.is_empty() || !token.matches(&content) {
         return refused("Token does not match server's copy".to_owned());
     }
     let (namespace, name) = (&claims.namespace, &claims.account);
@@ -124,9 +124,21 @@ impl Accounts {
 
     /// The user of a token. Such a token names no audience, and is for this server.
     pub(super) fn verify_legacy(&self, token: &str, wanted: &[String]) -> Result<AccountUser, TokenError> {
-        let now = (self.clock)();
-        let (claims, key) = self.keys.verify_as::<LegacyClaims>(token, now)?;
+        let (claims, key) = self.keys.verify_as::<LegacyClaims>(token, (self.clock)())?;
         claims.check()?;
+        let digest = SecretDigest::of(token.as_bytes());
+        self.check_legacy(Arc::new(claims), digest, TokenKey(key.into()), wanted)
+    }
+
+    /// Checks the audiences of a token, its Secret and its account.
+    pub(super) fn check_legacy(
+        &self,
+        claims: Arc<LegacyClaims>,
+        digest: SecretDigest,
+        key: TokenKey,
+        wanted: &[String],
+    ) -> Result<AccountUser, TokenError> {
+        let now = (self.clock)();
         let wanted = if wanted.is_empty() { &self.audiences } else { wanted };
         let audiences: Vec<String> =
             wanted.iter().filter(|one| self.audiences.contains(one)).cloned().collect();
@@ -140,7 +152,7 @@ impl Accounts {
         // No token depends on an object that cannot be read.
         let account = super::find(&head, "serviceaccounts", &claims.namespace, &claims.account)
             .map_err(|error| TokenError::Gone(error.message))?;
-        let checked = check(token, &claims, secret.as_ref(), account.as_ref());
+        let checked = check(&digest, &claims, secret.as_ref(), account.as_ref());
         if let Some((record, secret)) = record.zip(secret).filter(|_| is_use(&checked)) {
             self.record_use(record.clone(), secret, now);
         }
@@ -154,9 +166,9 @@ impl Accounts {
         Ok(AccountUser {
             user,
             audiences,
-            annotation: Some((annotation, claims.secret)),
+            annotation: Some((annotation, claims.secret.clone())),
             warning: is_auto_generated.then_some(PREFER_OTHERS),
-            key: TokenKey(key.into()),
+            token: AccountToken { claims: AccountClaims::Legacy(claims, digest), key },
         })
     }
 
@@ -252,7 +264,7 @@ mod tests {
                 ),
             ),
         ] {
-            let found = check("x", &claims, secret.as_ref(), account.as_ref());
+            let found = check(&SecretDigest::of(b"x"), &claims, secret.as_ref(), account.as_ref());
             let is_invalidated = case.starts_with('9');
             assert_eq!(is_use(&found), want.is_ok() || is_invalidated, "{case}");
             let error = |why: &str| match is_invalidated {

@@ -27,10 +27,11 @@ pub(crate) use lifetime::Lifetime;
 use lifetime::LifetimeLimits;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
-use orlop_auth::UserInfo;
 use orlop_auth::jwt::public_key::PublicKey;
 use orlop_auth::service_account::claims::{self, Claims, ObjectRef, Subject, TokenError};
 use orlop_auth::service_account::key::SigningKey;
+use orlop_auth::service_account::legacy::LegacyClaims;
+use orlop_auth::{SecretDigest, UserInfo};
 pub(crate) use signing_keys::KeyError;
 
 /// Seconds for which tokens of terminating objects stay valid, because a shutdown may need them.
@@ -106,13 +107,43 @@ pub(crate) struct AccountUser {
     pub(crate) annotation: Option<(&'static str, String)>,
     /// The warning for the client, if any.
     pub(crate) warning: Option<&'static str>,
-    /// The id of the key that has signed the token.
-    pub(crate) key: TokenKey,
+    /// The token.
+    pub(crate) token: AccountToken,
 }
 
 /// The id of the key that has signed the token of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TokenKey(Arc<str>);
+
+/// A token with a valid signature: its claims and its key, without its text.
+#[derive(Clone, Debug)]
+pub(crate) struct AccountToken {
+    claims: AccountClaims,
+    key: TokenKey,
+}
+
+#[derive(Clone, Debug)]
+enum AccountClaims {
+    /// A token that `serviceaccounts/NAME/token` has issued.
+    Issued(Arc<Claims>),
+    /// A token in a Secret, and its digest.
+    Legacy(Arc<LegacyClaims>, SecretDigest),
+}
+
+impl AccountToken {
+    /// The key that has signed it.
+    pub(crate) fn key(&self) -> &TokenKey {
+        &self.key
+    }
+
+    /// When it expires.
+    pub(crate) fn expires(&self) -> Option<Timestamp> {
+        match &self.claims {
+            AccountClaims::Issued(claims) => Timestamp::from_second(claims.exp).ok(),
+            AccountClaims::Legacy(..) => None,
+        }
+    }
+}
 
 impl Accounts {
     /// The accounts of a store. `key_file` contains the keys, unless the configuration has a signing key; without both, the key
@@ -221,9 +252,40 @@ impl Accounts {
             && extra("pod-name").zip(extra("pod-uid")).is_none_or(|(name, uid)| is_there("pods", name, uid))
     }
 
+    /// The user of a token that was verified before, if it is still valid for these audiences (none requested: this server). The
+    /// result is that of a request with the token.
+    ///
+    /// # Errors
+    /// The token is not valid any more.
+    pub(crate) fn verify_again(
+        &self,
+        token: &AccountToken,
+        audiences: &[String],
+    ) -> Result<AccountUser, TokenError> {
+        if !self.accepts(&token.key) {
+            return Err(TokenError::Forged);
+        }
+        match &token.claims {
+            AccountClaims::Issued(claims) => self.check_issued(claims.clone(), token.key.clone(), audiences),
+            AccountClaims::Legacy(claims, digest) => {
+                self.check_legacy(claims.clone(), *digest, token.key.clone(), audiences)
+            }
+        }
+    }
+
     fn verify(&self, token: &str, audiences: &[String]) -> Result<AccountUser, TokenError> {
+        let (claims, key) = self.keys.verify(token, (self.clock)())?;
+        self.check_issued(Arc::new(claims), TokenKey(key.into()), audiences)
+    }
+
+    /// Checks the time and the audiences of a token, and the objects it depends on.
+    fn check_issued(
+        &self,
+        claims: Arc<Claims>,
+        key: TokenKey,
+        audiences: &[String],
+    ) -> Result<AccountUser, TokenError> {
         let now = (self.clock)();
-        let (claims, key) = self.keys.verify(token, now)?;
         let wanted = if audiences.is_empty() { &self.audiences } else { audiences };
         let audiences = claims::check(&claims, now.as_second(), wanted)?;
         let subject = &claims.kubernetes;
@@ -245,8 +307,9 @@ impl Accounts {
         let annotation = stale.map(|seconds| {
             (STALE_TOKEN, format!("subject: {}, seconds after warning threshold: {seconds}", claims.sub))
         });
-        let (user, key) = (user(&claims), TokenKey(key.into()));
-        Ok(AccountUser { user, audiences, annotation, warning: None, key })
+        let user = user(&claims);
+        let token = AccountToken { claims: AccountClaims::Issued(claims), key };
+        Ok(AccountUser { user, audiences, annotation, warning: None, token })
     }
 }
 

@@ -7,13 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use crate::admission;
 use crate::audit::context::AuditContext;
+use crate::authentication::StreamCredential;
 use crate::dispatch::{self, Resource};
 use crate::encode::negotiate::{Endpoint, RequestedEncoding, negotiate, none_offered};
 use crate::encode::stored;
 use crate::limits::connection::Connection;
 use crate::projection::Projection;
 use crate::registry::{Kind, KindRef, Names};
-use crate::service_account::TokenKey;
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
 use crate::verbs::options::WriteOptions;
@@ -34,8 +34,8 @@ pub(crate) struct Request {
     pub(crate) content_type: Option<String>,
     /// The authenticated user.
     pub(crate) user: UserInfo,
-    /// The key of the service account token with which the client has authenticated.
-    pub(crate) token_key: Option<TokenKey>,
+    /// The credential that the watches of the client depend on.
+    pub(crate) credential: Option<StreamCredential>,
     /// The user agent of the client; `""` if it sends none.
     pub(crate) user_agent: String,
     /// The connection of the client; `None` for a controller in this process.

@@ -101,6 +101,38 @@ pub enum OidcError {
     RequiredDiffers(String),
 }
 
+/// The claims of a token with a valid signature, and the key that has signed it. Does not contain the token.
+#[derive(Clone, Debug)]
+pub struct VerifiedClaims {
+    claims: Map<String, Value>,
+    key: PublicKey,
+}
+
+impl VerifiedClaims {
+    /// The user of the token, if it is valid at a time and with these keys.
+    ///
+    /// # Errors
+    /// The token would be invalid.
+    pub fn user(
+        &self,
+        config: &OidcConfig,
+        keys: &IssuerKeys,
+        now: Timestamp,
+    ) -> Result<UserInfo, OidcError> {
+        if !keys.0.contains(&self.key) {
+            return Err(OidcError::UnknownKey);
+        }
+        check(config, &self.claims, now)?;
+        user(config, &self.claims)
+    }
+
+    /// When the token expires.
+    pub fn expires(&self) -> Option<Timestamp> {
+        // The conversion to an integer saturates.
+        self.claims.get("exp").and_then(Value::as_f64).and_then(|end| Timestamp::from_second(end as i64).ok())
+    }
+}
+
 /// The user of a token that names the issuer.
 ///
 /// # Errors
@@ -111,16 +143,24 @@ pub fn verify(
     token: &str,
     now: Timestamp,
 ) -> Result<UserInfo, OidcError> {
+    verify_signature(config, keys, token)?.user(config, keys, now)
+}
+
+/// Verifies the signature of a token that names the issuer.
+///
+/// # Errors
+/// The token is damaged, or none of the keys has signed it.
+pub fn verify_signature(
+    config: &OidcConfig,
+    keys: &IssuerKeys,
+    token: &str,
+) -> Result<VerifiedClaims, OidcError> {
     let token = UnverifiedToken::parse(token).ok_or(OidcError::Malformed)?;
     let accepted = config.algorithms.iter().find(|accepted| accepted.name() == token.algorithm);
     let algorithm = *accepted.ok_or(OidcError::Algorithm)?;
     let has_signed = |key: &PublicKey| key.verify(algorithm, token.message.as_bytes(), &token.signature);
-    if !keys.candidates(&token.key_id).any(has_signed) {
-        return Err(OidcError::UnknownKey);
-    }
-    let claims: Map<String, Value> = token.claims().ok_or(OidcError::Malformed)?;
-    check(config, &claims, now)?;
-    user(config, &claims)
+    let key = keys.candidates(&token.key_id).find(|key| has_signed(key)).ok_or(OidcError::UnknownKey)?;
+    Ok(VerifiedClaims { claims: token.claims().ok_or(OidcError::Malformed)?, key: key.clone() })
 }
 
 /// Checks the issuer, the client and the time.

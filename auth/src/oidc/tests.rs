@@ -173,3 +173,23 @@ fn unusable_key_sets_are_reported() {
         assert!(error.contains(part), "{document}: {error}");
     }
 }
+
+/// What is left of a token after its verification depends on the time and on the keys, as the token itself.
+#[test]
+fn verified_claims_end_with_the_token_and_its_key() {
+    let (signer, other) = (key(), key());
+    let header = json!({"alg": "ES256", "kid": signer.public().id()});
+    let token = token(&signer, &header, &claims(json!({})));
+    let verified = verify_signature(&config(), &keys(&signer), &token).unwrap();
+    assert_eq!(verified.expires(), Timestamp::from_second(NOW + 60).ok());
+    for (case, keys, second, want) in [
+        ("1 valid", keys(&signer), NOW, None),
+        ("2 in its last second", keys(&signer), NOW + 60, None),
+        ("3 expired", keys(&signer), NOW + 61, Some(OidcError::Expired)),
+        ("4 its key is withdrawn", keys(&other), NOW, Some(OidcError::UnknownKey)),
+    ] {
+        let now = Timestamp::from_second(second).unwrap();
+        assert_eq!(verified.user(&config(), &keys, now).err(), want, "{case}");
+        assert_eq!(verify(&config(), &keys, &token, now).err(), want, "{case}: the token itself");
+    }
+}

@@ -1,10 +1,12 @@
 //! Roles and bindings, by the keys that decisions need.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::recent::{GRANTS_OF_USER, KnownGrant, RecentUsers, UserGrants};
 use super::rule::Rule;
 use super::subject::{Subject, SubjectKey};
 use crate::UserInfo;
@@ -29,10 +31,11 @@ type ObjectKey = (String, String);
 /// The roles and bindings of a server.
 #[derive(Clone, Debug, Default)]
 pub struct RbacIndex {
-    roles: BTreeMap<ObjectKey, Vec<Rule>>,
+    roles: BTreeMap<ObjectKey, Arc<[Rule]>>,
     bindings: BTreeMap<ObjectKey, Binding>,
     /// The bindings of a subject, and its position in each. A user has few bindings, and a server has many.
     of_subject: HashMap<SubjectKey, BTreeMap<ObjectKey, usize>>,
+    recent: RecentUsers,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -55,7 +58,7 @@ struct Granted<'i> {
     role: &'i RoleRef,
     subject: &'i Subject,
     /// Or the name of the role that does not exist.
-    rules: Result<&'i [Rule], String>,
+    rules: Result<&'i Arc<[Rule]>, String>,
 }
 
 /// The rules that roles grant to a user.
@@ -81,13 +84,14 @@ pub enum PermittedBy {
 impl RbacIndex {
     /// Adds or replaces an object; `None` removes it.
     pub fn set(&mut self, kind: RbacKind, namespace: &str, name: &str, object: Option<&Value>) {
+        self.recent.forget();
         let key = (namespace.to_owned(), name.to_owned());
         match kind {
             RbacKind::Role | RbacKind::ClusterRole => {
                 // The API validates roles, so only an object that was stored otherwise has no rules.
-                let rules = object.map(|role| Vec::deserialize(&role["rules"]).unwrap_or_default());
+                let rules = object.map(|role| Vec::<Rule>::deserialize(&role["rules"]).unwrap_or_default());
                 match rules {
-                    Some(rules) => drop(self.roles.insert(key, rules)),
+                    Some(rules) => drop(self.roles.insert(key, rules.into())),
                     None => drop(self.roles.remove(&key)),
                 }
             }
@@ -119,28 +123,38 @@ impl RbacIndex {
             RequestTarget::Resource(at) => at.namespace.as_str(),
             RequestTarget::Path(_) => "",
         };
-        let mut missing = BTreeSet::new();
-        for granted in self.granted(user, namespace) {
-            match granted.rules {
-                Ok(rules) if rules.iter().any(|rule| rule.permits(request)) => {
-                    return PermittedBy::Binding(granted.reason());
-                }
-                Ok(_) => {}
-                Err(name) => drop(missing.insert(name)),
+        match self.known(user) {
+            Some(known) => {
+                let here = if namespace.is_empty() { &[] } else { known.of(namespace) };
+                decide(known.of("").iter().chain(here), request)
+            }
+            None => {
+                let granted: Vec<KnownGrant> =
+                    self.granted(user, Some(namespace)).map(|granted| granted.known()).collect();
+                decide(granted.iter(), request)
             }
         }
-        PermittedBy::None(match missing.len() {
-            0 => String::new(),
-            1 => format!("RBAC: {}", missing.into_iter().collect::<String>()),
-            _ => format!("RBAC: [{}]", missing.into_iter().collect::<Vec<_>>().join(", ")),
-        })
+    }
+
+    /// The grants of a user in all namespaces; `None` if these are too many to remember.
+    fn known(&self, user: &UserInfo) -> Option<Arc<UserGrants>> {
+        if let Some(known) = self.recent.get(user) {
+            return Some(known);
+        }
+        let count = |key: SubjectKey| self.of_subject.get(&key).map_or(0, BTreeMap::len);
+        if SubjectKey::of(user).map(count).sum::<usize>() > GRANTS_OF_USER {
+            return None;
+        }
+        let known = Arc::new(UserGrants(self.granted(user, None).map(|granted| granted.known()).collect()));
+        self.recent.add(user, known.clone());
+        Some(known)
     }
 
     /// The rules of a user in a namespace, or in the cluster if it is empty, with at most about `most` items in their lists.
     pub fn rules(&self, user: &UserInfo, namespace: &str, most: usize) -> GrantedRules {
         let mut found = GrantedRules::default();
         let mut items = 0_usize;
-        for granted in self.granted(user, namespace) {
+        for granted in self.granted(user, Some(namespace)) {
             let rules = match granted.rules {
                 Ok(rules) => rules,
                 Err(name) => {
@@ -148,7 +162,7 @@ impl RbacIndex {
                     continue;
                 }
             };
-            for rule in rules {
+            for rule in rules.iter() {
                 items = items.saturating_add(rule.count_items());
                 if items > most {
                     found.is_cut = true;
@@ -162,18 +176,28 @@ impl RbacIndex {
 
     /// The rules of a role; `None` if it does not exist.
     pub fn role(&self, namespace: &str, name: &str) -> Option<&[Rule]> {
-        self.roles.get(&(namespace.to_owned(), name.to_owned())).map(Vec::as_slice)
+        self.rules_of_role(namespace, name).map(AsRef::as_ref)
     }
 
-    /// The rules that bindings grant to a user, each once: first those of the cluster, then those of the namespace.
-    fn granted<'i>(&'i self, user: &UserInfo, namespace: &str) -> impl Iterator<Item = Granted<'i>> {
+    fn rules_of_role(&self, namespace: &str, name: &str) -> Option<&Arc<[Rule]>> {
+        self.roles.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// The rules that bindings grant to a user, each once: first those of the cluster, then those of the namespace, or of all
+    /// namespaces if it is `None`.
+    fn granted<'i>(&'i self, user: &UserInfo, namespace: Option<&str>) -> impl Iterator<Item = Granted<'i>> {
         let mut found: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
         for bindings in SubjectKey::of(user).filter_map(|key| self.of_subject.get(&key)) {
+            let mut add = |(key, at): (&'i ObjectKey, &usize)| {
+                found.entry(key).or_insert(*at);
+            };
+            let Some(namespace) = namespace else {
+                bindings.iter().for_each(add);
+                continue;
+            };
             let mut of = |namespace: &str| {
                 let here = bindings.range((namespace.to_owned(), String::new())..);
-                for (key, at) in here.take_while(|((found, _), _)| found == namespace) {
-                    found.entry(key).or_insert(*at);
-                }
+                here.take_while(|((found, _), _)| found == namespace).for_each(&mut add);
             };
             of("");
             if !namespace.is_empty() {
@@ -188,7 +212,7 @@ impl RbacIndex {
         let subject = binding.subjects.get(at)?;
         let role = &binding.role_ref;
         let of_cluster = role.kind == "ClusterRole";
-        let rules = self.role(if of_cluster { "" } else { &key.0 }, &role.name);
+        let rules = self.rules_of_role(if of_cluster { "" } else { &key.0 }, &role.name);
         let rules = rules.ok_or_else(|| {
             let resource = if of_cluster { "clusterrole" } else { "role" };
             format!("{resource}.rbac.authorization.k8s.io {:?} not found", role.name)
@@ -197,7 +221,34 @@ impl RbacIndex {
     }
 }
 
+/// Whether one of these grants permits a request.
+fn decide<'g>(grants: impl Iterator<Item = &'g KnownGrant>, request: &RequestInfo) -> PermittedBy {
+    let mut missing = BTreeSet::new();
+    for grant in grants {
+        match &grant.rules {
+            Ok(rules) if rules.iter().any(|rule| rule.permits(request)) => {
+                return PermittedBy::Binding(grant.reason.clone());
+            }
+            Ok(_) => {}
+            Err(name) => drop(missing.insert(name.as_str())),
+        }
+    }
+    PermittedBy::None(match missing.len() {
+        0 => String::new(),
+        1 => format!("RBAC: {}", missing.into_iter().collect::<String>()),
+        _ => format!("RBAC: [{}]", missing.into_iter().collect::<Vec<_>>().join(", ")),
+    })
+}
+
 impl Granted<'_> {
+    fn known(&self) -> KnownGrant {
+        KnownGrant {
+            namespace: self.binding.0.clone(),
+            reason: self.reason(),
+            rules: self.rules.clone().cloned(),
+        }
+    }
+
     fn reason(&self) -> String {
         let Granted { binding: (namespace, name), role, subject, .. } = self;
         let subject = subject.described(namespace);
@@ -211,5 +262,98 @@ impl Granted<'_> {
                 role.kind, role.name
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use orlop_api::query::Query;
+    use serde_json::json;
+
+    use super::*;
+
+    fn get(path: &str) -> RequestInfo {
+        RequestInfo::of(&Method::GET, path, &Query::parse(None))
+    }
+
+    fn role(resource: &str) -> Value {
+        json!({"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": [resource]}]})
+    }
+
+    fn binding(role: &str, user: &str) -> Value {
+        json!({"roleRef": {"kind": "Role", "name": role}, "subjects": [{"kind": "User", "name": user}]})
+    }
+
+    fn permits(index: &RbacIndex, user: &UserInfo, path: &str) -> bool {
+        matches!(index.permits(user, &get(path)), PermittedBy::Binding(_))
+    }
+
+    #[test]
+    fn decision_follows_each_change_of_roles_and_bindings() {
+        let mut index = RbacIndex::default();
+        let ann = UserInfo::new("ann", []);
+        let pods = "/api/v1/namespaces/a/pods/p";
+        let secrets = "/api/v1/namespaces/a/secrets/s";
+        let mut steps: Vec<(&str, RbacKind, &str, Option<Value>, bool, bool)> = vec![
+            ("1 role without binding", RbacKind::Role, "r", Some(role("pods")), false, false),
+            ("2 bound", RbacKind::RoleBinding, "b", Some(binding("r", "ann")), true, false),
+            ("3 role changes", RbacKind::Role, "r", Some(role("secrets")), false, true),
+            ("4 role is deleted", RbacKind::Role, "r", None, false, false),
+            ("5 role is created again", RbacKind::Role, "r", Some(role("pods")), true, false),
+            ("6 other subject", RbacKind::RoleBinding, "b", Some(binding("r", "bob")), false, false),
+        ];
+        for (case, kind, name, object, may_pods, may_secrets) in steps.drain(..) {
+            index.set(kind, "a", name, object.as_ref());
+            for round in ["first", "remembered"] {
+                let found = (permits(&index, &ann, pods), permits(&index, &ann, secrets));
+                assert_eq!(found, (may_pods, may_secrets), "{case}, {round}");
+                assert!(!permits(&index, &ann, "/api/v1/namespaces/b/pods/p"), "{case}, other namespace");
+            }
+            assert_eq!(index.recent.count(), 1, "{case}");
+        }
+    }
+
+    #[test]
+    fn groups_distinguish_users_of_the_same_name() {
+        let mut index = RbacIndex::default();
+        index.set(RbacKind::Role, "a", "r", Some(&role("pods")));
+        let bound =
+            json!({"roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "Group", "name": "g"}]});
+        index.set(RbacKind::RoleBinding, "a", "b", Some(&bound));
+        let member = UserInfo::new("ann", ["g".to_owned()]);
+        let other = UserInfo::new("ann", ["h".to_owned()]);
+        for _ in 0..2 {
+            assert!(permits(&index, &member, "/api/v1/namespaces/a/pods/p"));
+            assert!(!permits(&index, &other, "/api/v1/namespaces/a/pods/p"));
+        }
+    }
+
+    #[test]
+    fn user_with_many_bindings_is_not_remembered() {
+        let mut index = RbacIndex::default();
+        index.set(RbacKind::Role, "n7", "r", Some(&role("pods")));
+        for number in 0..=GRANTS_OF_USER {
+            index.set(RbacKind::RoleBinding, &format!("n{number}"), "b", Some(&binding("r", "ann")));
+        }
+        let ann = UserInfo::new("ann", []);
+        assert!(permits(&index, &ann, "/api/v1/namespaces/n7/pods/p"));
+        let missing = PermittedBy::None("RBAC: role.rbac.authorization.k8s.io \"r\" not found".to_owned());
+        assert_eq!(index.permits(&ann, &get("/api/v1/namespaces/n8/pods/p")), missing);
+        assert_eq!(index.recent.count(), 0);
+    }
+
+    #[test]
+    fn remembered_users_are_bounded() {
+        let index = RbacIndex::default();
+        for number in 0..50_000 {
+            permits(&index, &UserInfo::new(format!("u{number}"), []), "/api");
+        }
+        assert!((1..=20_001).contains(&index.recent.count()), "{}", index.recent.count());
+        let index = RbacIndex::default();
+        for number in 0..100 {
+            permits(&index, &UserInfo::new("ann", [format!("g{number}")]), "/api");
+        }
+        assert!((1..=8).contains(&index.recent.count()), "{}", index.recent.count());
     }
 }

@@ -5,6 +5,7 @@
 pub mod bootstrap;
 mod escalation;
 mod index;
+mod recent;
 mod rule;
 mod subject;
 

@@ -4,7 +4,8 @@
 
 mod object;
 mod path;
-mod times;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,8 +19,10 @@ use kube::core::{
     Request, TypeMeta,
 };
 use kube::{Client, Error, Resource, Result};
+use orlop_apimachinery::times::{self, Mend};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub use object::{Json, Object};
@@ -319,15 +322,21 @@ async fn send(client: &Client, request: Result<HttpRequest<Vec<u8>>, BuildError>
     client.request_text(request.map_err(Error::BuildRequest)?).await
 }
 
-/// Decodes JSON. If that fails because of times that cannot be represented, decodes it with the latest possible time
-/// in their place.
+/// Decodes JSON. If that fails because of times that the type cannot represent, decodes it with other times in their place
+/// (see [`times`]).
 ///
 /// # Errors
 /// The JSON has another shape.
 pub fn decode_with<K>(json: &[u8], decode: fn(&[u8]) -> serde_json::Result<K>) -> serde_json::Result<K> {
-    decode(json).or_else(|error| match times::representable(json) {
-        Some(json) => decode(&json),
-        None => Err(error),
+    decode(json).or_else(|error| mended(json).find_map(|json| decode(&json).ok()).ok_or(error))
+}
+
+/// The same JSON with other times, in the order in which to decode it.
+fn mended(json: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let mut object: Option<Value> = serde_json::from_slice(json).ok();
+    [Mend::Range, Mend::Required].into_iter().filter_map(move |mend| {
+        let object = object.as_mut()?;
+        times::mend(object, mend).then(|| serde_json::to_vec(object).ok()).flatten()
     })
 }
 

@@ -64,7 +64,7 @@ macro_rules! json {
     )+};
 }
 
-mod built_in {
+pub(super) mod built_in {
     use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
     use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
     use k8s_openapi::api::authentication::v1::TokenReview;
@@ -85,7 +85,19 @@ mod built_in {
         CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
     };
 
-    crate::json!(
+    macro_rules! kinds {
+        ($($kind:ident),+ $(,)?) => {
+            crate::json!($($kind),+);
+
+            /// All of them, for tests.
+            #[cfg(test)]
+            pub(in crate::api) fn kinds() -> Vec<crate::api::tests::TestKind> {
+                vec![$(crate::api::tests::TestKind::of::<$kind>(stringify!($kind))),+]
+            }
+        };
+    }
+
+    kinds!(
         CSIDriver,
         CSINode,
         CSIStorageCapacity,

@@ -1,8 +1,9 @@
 //! Objects whose syncs fail or panic: for which controller, since when, how often and why. Each is retried alone, with
-//! back-off (I12); this register makes it visible. [`report`] writes an Event on such an object, which
+//! back-off (I12); this register makes it visible. It also contains the objects that cannot be decoded. [`report`] writes an Event on such an object, which
 //! `orlop why` and `kubectl describe` show, and [`Failing::metrics`] is part of the process's metrics.
 
 pub mod report;
+mod set_aside;
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ use tokio::time::Instant;
 
 use crate::api::encoded;
 use crate::object_key::split_key;
+
+pub use set_aside::{INFORMER, SetAside};
 
 /// Maximum number of registered objects. Further ones are retried and counted, but not named.
 pub const MAX_OBJECTS: usize = 1000;
@@ -50,13 +53,13 @@ struct Totals {
     panics: u64,
 }
 
-/// An object whose last sync failed.
+/// An object whose last sync failed, or that cannot be decoded.
 #[derive(Clone)]
 struct FailingObject {
     target: Target,
     since: Instant,
     failures: u32,
-    panicked: bool,
+    how: How,
     text: String,
     /// The number of failures at the last report.
     reported_at: Option<u32>,
@@ -78,6 +81,14 @@ pub enum Failure {
     Error,
     /// It panicked.
     Panic,
+}
+
+/// What failed last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Sync(Failure),
+    /// The object was not decoded. Each failure is a new version of the object.
+    Undecodable,
 }
 
 /// Records the syncs of a queue in the register of failing objects; `target` maps a key to its object.
@@ -168,7 +179,14 @@ impl Failing {
         let totals = state.totals.entry(controller).or_default();
         totals.retries += 1;
         totals.panics += u64::from(failure == Failure::Panic);
-        let Some(target) = target else { return };
+        drop(state);
+        if let Some(target) = target {
+            self.register(controller, target, How::Sync(failure), text, now);
+        }
+    }
+
+    fn register(&self, controller: &'static str, target: Target, how: How, text: &str, now: Instant) {
+        let mut state = self.state();
         let key = key(controller, &target);
         if state.objects.len() >= MAX_OBJECTS && !state.objects.contains_key(&key) {
             return;
@@ -177,12 +195,12 @@ impl Failing {
             target,
             since: now,
             failures: 0,
-            panicked: false,
+            how,
             text: String::new(),
             reported_at: None,
         });
         object.failures = object.failures.saturating_add(1);
-        object.panicked = failure == Failure::Panic;
+        object.how = how;
         object.text.clear();
         object.text.push_str(&text[..text.floor_char_boundary(MAX_TEXT)]);
     }
@@ -191,7 +209,10 @@ impl Failing {
         let mut state = self.state();
         let Some(object) = state.objects.remove(&key(controller, target)) else { return };
         if object.reported_at.is_some() && state.recovered.len() < MAX_OBJECTS {
-            let message = format!("A sync succeeded after {} failures", object.failures);
+            let message = match object.how {
+                How::Sync(_) => format!("A sync succeeded after {} failures", object.failures),
+                How::Undecodable => "The object can be decoded again".to_owned(),
+            };
             state.recovered.push(Report { failing: false, controller, target: object.target, message });
         }
     }
@@ -211,13 +232,18 @@ impl Failing {
 
     /// Removes an object that does not exist any more.
     pub fn gone(&self, report: &Report) {
-        self.state().objects.remove(&key(report.controller, &report.target));
+        self.forget(report.controller, &report.target);
+    }
+
+    fn forget(&self, controller: &'static str, target: &Target) {
+        self.state().objects.remove(&key(controller, target));
     }
 
     /// The metrics in Prometheus' text format. `workqueue_retries_total` has upstream's name.
     pub fn metrics(&self) -> String {
         let state = self.state();
         let mut failing: BTreeMap<&str, u64> = state.totals.keys().map(|name| (*name, 0)).collect();
+        failing.insert(INFORMER, 0);
         for (controller, ..) in state.objects.keys() {
             *failing.entry(controller).or_default() += 1;
         }
@@ -228,7 +254,7 @@ impl Failing {
         let panics = state.totals.iter().map(|(name, totals)| (*name, totals.panics));
         let help = "Syncs that panicked. Each affects one object, which is retried with back-off";
         series(&mut text, "orlop_controller_panics_total", "counter", "controller", help, panics);
-        let help = "Objects whose last sync by the controller failed";
+        let help = "Objects whose last sync by the controller failed, or that an informer cannot decode";
         series(&mut text, "orlop_controller_failing_objects", "gauge", "controller", help, failing);
         text
     }
@@ -259,19 +285,26 @@ fn series<'a>(
 
 impl FailingObject {
     fn is_due(&self, now: Instant) -> bool {
-        match self.reported_at {
-            Some(at) => self.failures >= at.saturating_mul(2),
-            None if self.panicked => self.failures >= PANICS,
-            None => self.failures >= ATTEMPTS && now.duration_since(self.since) >= PATIENCE,
+        match (self.reported_at, self.how) {
+            (Some(at), _) => self.failures >= at.saturating_mul(2),
+            (None, How::Sync(Failure::Panic)) => self.failures >= PANICS,
+            (None, How::Sync(Failure::Error)) => {
+                self.failures >= ATTEMPTS && now.duration_since(self.since) >= PATIENCE
+            }
+            // There is no other attempt before the object changes.
+            (None, How::Undecodable) => true,
         }
     }
 
     fn message(&self, now: Instant) -> String {
         let Self { failures, text, .. } = self;
         let seconds = now.duration_since(self.since).as_secs();
-        match self.panicked {
-            true => format!("The sync panicked, a bug of orlop; failure {failures} in {seconds} s: {text}"),
-            false => format!("The sync failed {failures} times in {seconds} s: {text}"),
+        match self.how {
+            How::Sync(Failure::Panic) => {
+                format!("The sync panicked, a bug of orlop; failure {failures} in {seconds} s: {text}")
+            }
+            How::Sync(Failure::Error) => format!("The sync failed {failures} times in {seconds} s: {text}"),
+            How::Undecodable => format!("The object cannot be decoded, and controllers ignore it: {text}"),
         }
     }
 }

@@ -56,6 +56,37 @@ fn a_panic_is_reported_at_the_second_time_and_a_success_ends_it() {
 }
 
 #[test]
+fn an_undecodable_object_is_reported_immediately_and_when_it_is_decoded_again() {
+    let failing = Failing::default();
+    let set_aside = SetAside::of::<PersistentVolumeClaim>(&failing);
+    let gauge = || {
+        let metrics = failing.metrics();
+        let mut lines = metrics
+            .lines()
+            .filter(|line| line.starts_with("orlop_controller_failing_objects{controller=\"informer\"}"));
+        lines.next().and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
+    };
+    assert_eq!(gauge().as_deref(), Some("0"));
+    set_aside.add("team/data", "invalid type");
+    set_aside.add("team/gone", "invalid type");
+    assert_eq!(gauge().as_deref(), Some("2"));
+    set_aside.deleted("team/gone");
+    let due = failing.due(Instant::now());
+    assert_eq!(due.len(), 1);
+    assert_eq!(due[0].target.path, "/api/v1/namespaces/team/persistentvolumeclaims/data");
+    assert_eq!(due[0].message, "The object cannot be decoded, and controllers ignore it: invalid type");
+    assert_eq!(failing.due(Instant::now()), [], "there is no new version");
+    set_aside.decoded("team/data");
+    let due = failing.due(Instant::now());
+    assert_eq!(
+        (due.len(), due[0].failing, due[0].message.as_str()),
+        (1, false, "The object can be decoded again")
+    );
+    assert_eq!(gauge().as_deref(), Some("0"));
+    assert!(!failing.metrics().contains("workqueue_retries_total{name=\"informer\"}"), "nothing is retried");
+}
+
+#[test]
 fn the_register_and_its_texts_are_bounded() {
     let failing = Failing::default();
     let syncs = Syncs::<String>::of::<PersistentVolume>(BINDER, &failing);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::store::contained;
-use super::{Informer, deliver_all, key_of};
+use super::{Informer, key_of};
 use crate::api::Object;
 use crate::packed_object::PackedObject;
 
@@ -23,13 +23,22 @@ pub(super) enum ListedChange<K> {
 pub(super) struct Listed<K> {
     /// Keys of the objects that are cached in the listed version.
     same: HashSet<Arc<str>>,
+    /// Keys of the objects that cannot be decoded.
+    set_aside: HashSet<Arc<str>>,
     /// New or changed objects.
     changed: BTreeMap<Arc<str>, PackedObject<K>>,
 }
 
 impl<K> Default for Listed<K> {
     fn default() -> Self {
-        Self { same: HashSet::new(), changed: BTreeMap::new() }
+        Self { same: HashSet::new(), set_aside: HashSet::new(), changed: BTreeMap::new() }
+    }
+}
+
+impl<K> Listed<K> {
+    /// Adds an object that cannot be decoded.
+    pub(super) fn set_aside(&mut self, key: Arc<str>) {
+        self.set_aside.insert(key);
     }
 }
 
@@ -49,6 +58,7 @@ impl<K: Object> Informer<K> {
         let kept = self.keep(object);
         let known = self.get_kept(kept.key());
         if known.as_ref().is_some_and(|known| known.is_same(&kept)) {
+            self.take_back(kept.key());
             listed.same.insert(Arc::clone(kept.key()));
             return;
         }
@@ -75,7 +85,10 @@ impl<K: Object> Informer<K> {
 
     /// The changes that a list found: deletions first.
     pub(super) fn changes(&self, listed: Listed<K>) -> impl Iterator<Item = ListedChange<K>> + use<K> {
-        let is_listed = |key: &Arc<str>| listed.same.contains(key) || listed.changed.contains_key(key);
+        self.forget_unlisted(|key| listed.set_aside.contains(key) || listed.changed.contains_key(key));
+        let is_listed = |key: &Arc<str>| {
+            listed.same.contains(key) || listed.set_aside.contains(key) || listed.changed.contains_key(key)
+        };
         let gone: Vec<Arc<str>> = self.read().objects.keys().filter(|key| !is_listed(key)).cloned().collect();
         let changed = listed.changed.into_values().map(ListedChange::Changed);
         gone.into_iter().map(ListedChange::Gone).chain(changed)
@@ -84,19 +97,15 @@ impl<K: Object> Informer<K> {
     /// Applies and delivers one change of a list.
     pub(super) fn settle(&self, change: ListedChange<K>) {
         match change {
-            ListedChange::Gone(key) => contained("deletion", &key, || {
-                let handlers = self.handlers();
-                let change = self.write().take(&key, None);
-                change.iter().for_each(|change| deliver_all(&handlers, change));
-            }),
+            ListedChange::Gone(key) => self.delete(&key),
             ListedChange::Changed(kept) => {
                 let key = Arc::clone(kept.key());
                 contained("change", &key, || {
                     let object = kept.get();
                     // It is already packed.
                     self.apply_kept(kept, object, 0);
-                })
+                });
             }
-        };
+        }
     }
 }

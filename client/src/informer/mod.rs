@@ -3,20 +3,23 @@
 //! The initial list is applied and delivered to the handlers before [`Informer::synced`] ends. A deletion that was
 //! missed during an interruption is delivered after the next list. There is no periodic resync.
 //!
+//! An object that cannot be decoded is set aside (see [`Informer::find`]).
+//!
 //! Objects that have not changed recently are packed (see [`crate::packed_object`]), and lists are read page by page, with each
 //! object added as it arrives: all objects are never in memory in decoded form.
 
 mod change;
 mod list;
+mod set_aside;
 mod store;
 #[cfg(test)]
 mod tests;
 
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
@@ -25,10 +28,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, Object};
+use crate::failing::SetAside;
 pub use crate::object_key::{key_of, split_key};
 use crate::packed_object::PackedObject;
 use crate::time_slice::TimeSlice;
-use crate::watcher::{Event, Selection, WatcherError, sized_watcher};
+use crate::watcher::{Event, Selection, Undecodable, WatcherError, sized_watcher};
 use crate::worker::panic_text;
 use orlop_apimachinery::clock::Backoff;
 
@@ -58,6 +62,10 @@ struct Shared<K> {
     /// Also orders deliveries: locked while a change is applied and delivered.
     handlers: Mutex<Handlers<K>>,
     synced: watch::Sender<bool>,
+    /// Objects whose current version cannot be decoded.
+    set_aside: Mutex<BTreeMap<Arc<str>, Undecodable>>,
+    /// Reports them.
+    reporter: OnceLock<SetAside>,
     trim: Option<Trim<K>>,
 }
 
@@ -110,9 +118,16 @@ impl<K: Object> Informer<K> {
                 store: RwLock::new(store),
                 handlers: Mutex::new(Handlers { next: 0, list: Vec::new() }),
                 synced: watch::Sender::new(false),
+                set_aside: Mutex::default(),
+                reporter: OnceLock::new(),
                 trim,
             }),
         }
+    }
+
+    /// Reports the objects that cannot be decoded here. The first call decides.
+    pub fn report_to(&self, reporter: SetAside) {
+        self.shared.reporter.get_or_init(|| reporter);
     }
 
     /// Adds an index under `name`, including cached objects. An existing index with this name stays.
@@ -242,6 +257,7 @@ impl<K: Object> Informer<K> {
     }
 
     fn apply_kept(&self, kept: PackedObject<K>, object: Arc<K>, bytes: usize) {
+        self.take_back(kept.key());
         let handlers = self.handlers();
         let (change, cold) = {
             let mut store = self.write();
@@ -255,6 +271,7 @@ impl<K: Object> Informer<K> {
     /// Removes an object from the cache and calls the handlers. `last` is its final state.
     pub fn remove(&self, last: K) {
         let last = self.keep(last);
+        self.forget_aside(last.key());
         let handlers = self.handlers();
         let Some(change) = self.write().take(last.key(), Some(&last)) else { return };
         deliver_all(&handlers, &change);
@@ -332,18 +349,27 @@ impl<K: Object> Informer<K> {
         while let Some(event) = stream.next().await {
             match event {
                 Ok(Event::Init) => listed = Listed::default(),
-                Ok(Event::InitApply((object, bytes))) => self.collect(&mut listed, object, bytes),
+                Ok(Event::InitApply((Ok(object), bytes))) => self.collect(&mut listed, object, bytes),
+                Ok(Event::InitApply((Err(object), _))) => self.collect_undecodable(&mut listed, object),
                 Ok(Event::InitDone) => {
                     backoff.reset();
                     self.complete(std::mem::take(&mut listed)).await;
                 }
                 Ok(Event::Apply((object, bytes))) => {
                     backoff.reset();
-                    contained("change", &key_of(&object), || self.apply_sized(object, bytes));
+                    match object {
+                        Ok(object) => {
+                            contained("change", &key_of(&object), || self.apply_sized(object, bytes));
+                        }
+                        Err(object) => self.put_aside(&object.key.as_str().into(), object),
+                    }
                 }
                 Ok(Event::Delete((object, _))) => {
                     backoff.reset();
-                    contained("deletion", &key_of(&object), || self.remove(object));
+                    match object {
+                        Ok(object) => drop(contained("deletion", &key_of(&object), || self.remove(object))),
+                        Err(object) => self.delete(&object.key.as_str().into()),
+                    }
                 }
                 Err(error) => match after_error(api.resource_url(), &error, began, backoff) {
                     AfterError::ListAgain(delay) => return delay,

@@ -4,7 +4,12 @@
 //! resumed from the last version; if the version is too old (410), a new list follows. Errors are items of the stream:
 //! the next poll tries again, so the consumer decides how long to wait.
 //!
+//! Each object is decoded separately. One that cannot be decoded is an [`Undecodable`] in its event, so it does not prevent the others
+//! from being read (I12).
+//!
 //! All code before the decoding of an object is compiled once, for raw JSON. (kube's watcher is compiled for each kind.)
+
+mod undecodable;
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,6 +26,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::api::{Api, Object, page};
+
+pub use undecodable::Undecodable;
 
 /// Objects on a page of the first list.
 const PAGE: u32 = 500;
@@ -86,10 +93,10 @@ pub enum WatcherError {
     /// The connection of the watch failed.
     #[error("the watch broke: {0}")]
     Broken(#[source] io::Error),
-    /// A line of the watch is not an event, or its object is not of the kind.
+    /// A line of the watch is not an event, or its object has no name.
     #[error("cannot decode an event of the watch: {0}")]
     Event(#[source] serde_json::Error),
-    /// An object of the list is not of the kind. Do not poll the stream again: the object would be missing.
+    /// An object of the list has no name. Do not poll the stream again: the object would be missing.
     #[error("cannot decode an object of the list: {0}")]
     Item(#[source] serde_json::Error),
     /// A list or an object has no resourceVersion to watch from.
@@ -112,25 +119,28 @@ impl WatcherError {
     }
 }
 
-/// The events of the selected objects. The stream never ends on its own.
+/// The events of the selected objects, each with the object or the reason why it cannot be decoded. The stream never ends on
+/// its own.
 pub fn watcher<K: Object>(
     api: &Api<K>,
     selection: &Selection,
-) -> impl Stream<Item = Result<Event<K>, WatcherError>> + Send + Unpin + use<K> {
+) -> impl Stream<Item = Result<Event<Result<K, Undecodable>>, WatcherError>> + Send + Unpin + use<K> {
     sized_watcher(api, selection).map(|event| event?.try_map(|(object, _)| Ok(object)))
 }
+
+/// An event with the object and the length of its JSON in bytes.
+type SizedEvent<K> = Event<(Result<K, Undecodable>, usize)>;
 
 /// As [`watcher`], with the length of each object's JSON in bytes.
 pub(crate) fn sized_watcher<K: Object>(
     api: &Api<K>,
     selection: &Selection,
-) -> impl Stream<Item = Result<Event<(K, usize)>, WatcherError>> + Send + Unpin + use<K> {
+) -> impl Stream<Item = Result<SizedEvent<K>, WatcherError>> + Send + Unpin + use<K> {
     raw_events(api.client().clone(), api.request().clone(), api.is_metadata_only(), selection.clone()).map(
         |event| {
             let event = event?;
             let in_list = matches!(event, Event::InitApply(_));
-            let decode =
-                |json: Json| K::decode(json.get().as_bytes()).map(|object| (object, json.get().len()));
+            let decode = |json: Json| undecodable::decode(&json).map(|object| (object, json.get().len()));
             event.try_map(decode).map_err(|error| match in_list {
                 true => WatcherError::Item(error),
                 false => WatcherError::Event(error),

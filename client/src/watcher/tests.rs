@@ -50,12 +50,19 @@ fn status(code: u16) -> Value {
 /// The first `count` steps, each as a short text.
 async fn steps(client: Client, count: usize) -> Vec<String> {
     let stream = watcher(&Api::<ConfigMap>::all(client), &Selection::default());
-    let word = |step: Result<Event<ConfigMap>, WatcherError>| match step {
+    let object = |map: Result<ConfigMap, Undecodable>| match map {
+        Ok(map) => map.metadata.name.unwrap(),
+        Err(Undecodable { key, uid, revision, error }) => {
+            assert!(error.starts_with("invalid type: integer"), "{error}");
+            format!("undecodable {key} {uid} {revision}")
+        }
+    };
+    let word = |step: Result<Event<Result<ConfigMap, Undecodable>>, WatcherError>| match step {
         Ok(Event::Init) => "init".to_owned(),
-        Ok(Event::InitApply(map)) => format!("listed {}", map.metadata.name.unwrap()),
+        Ok(Event::InitApply(map)) => format!("listed {}", object(map)),
         Ok(Event::InitDone) => "complete".to_owned(),
-        Ok(Event::Apply(map)) => format!("applied {}", map.metadata.name.unwrap()),
-        Ok(Event::Delete(map)) => format!("deleted {}", map.metadata.name.unwrap()),
+        Ok(Event::Apply(map)) => format!("applied {}", object(map)),
+        Ok(Event::Delete(map)) => format!("deleted {}", object(map)),
         Err(error) => format!("error expired={}: {error}", error.is_expired()),
     };
     stream.take(count).map(word).collect().await
@@ -119,8 +126,30 @@ async fn errors_are_reported_and_the_next_poll_tries_again() {
 }
 
 #[tokio::test]
-async fn object_with_another_shape_is_reported_separately() {
-    let wrong = json!({"metadata": {"name": "w", "resourceVersion": "12"}, "data": 7});
+async fn i12_object_with_another_shape_is_one_event_among_others() {
+    let wrong =
+        json!({"metadata": {"name": "w", "namespace": "ns", "uid": "u", "resourceVersion": "12"}, "data": 7});
+    let events = line("ADDED", &wrong) + &line("DELETED", &wrong) + &line("ADDED", &map("b", "13"));
+    let (client, sent) =
+        scripted(vec![list("9", "", &[map("a", "5"), wrong.clone(), map("c", "6")]), (200, events)]);
+    let wanted = [
+        "init",
+        "listed a",
+        "listed undecodable ns/w u 12",
+        "listed c",
+        "complete",
+        "applied undecodable ns/w u 12",
+        "deleted undecodable ns/w u 12",
+        "applied b",
+    ];
+    assert_eq!(steps(client, wanted.len()).await, wanted);
+    assert_eq!(sent.lock().len(), 2, "one list and one watch");
+}
+
+/// Without a name it is unknown which object exists.
+#[tokio::test]
+async fn object_without_a_name_is_an_error() {
+    let wrong = json!({"metadata": {"resourceVersion": "12"}, "data": 7});
     let (client, _) = scripted(vec![list("9", "", std::slice::from_ref(&wrong))]);
     assert!(steps(client, 2).await[1].contains("cannot decode an object of the list"));
     let (client, _) =

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use orlop_client::client::message_of;
+use orlop_client::watcher::Undecodable;
 
 /// Why a sync failed.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,9 @@ pub enum EndpointsError {
         /// The API error.
         cause: kube::Error,
     },
+    /// The Service or the Endpoints exist and cannot be decoded.
+    #[error(transparent)]
+    Undecodable(#[from] Undecodable),
     /// The EndpointSlices of deleted Endpoints were not deleted.
     #[error("error(s) deleting {failed}/{all} EndpointSlices for {key} Endpoints, including: {}", message_of(.cause))]
     DeleteMirrored {

@@ -74,8 +74,10 @@ async fn run_known(
     options: Options,
     shutdown: CancellationToken,
 ) -> Result<(), ManagerError> {
-    let informers = Informers::new(clients.client(Component::ControllerManager), shutdown.child_token());
-    run_sharing(known, clients, informers, Failing::default(), options, shutdown).await
+    let failing = Failing::default();
+    let informers = Informers::new(clients.client(Component::ControllerManager), shutdown.child_token())
+        .reporting_to(failing.clone());
+    run_sharing(known, clients, informers, failing, options, shutdown).await
 }
 
 async fn run_sharing(

@@ -95,6 +95,12 @@ async fn sync(
         // Tests: PROT-VAC-4
         Need::Check if is_used() => Ok(()),
         // Tests: PROT-VAC-2, PROT-VAC-7
-        Need::Check => remove(api, class.as_ref(), FINALIZER_VAC_PROTECTION).await,
+        Need::Check => {
+            volumes
+                .all_decoded()
+                .and_then(|()| claims.all_decoded())
+                .map_err(|cause| ProtectionError::Users { key: name, cause })?;
+            remove(api, class.as_ref(), FINALIZER_VAC_PROTECTION).await
+        }
     }
 }

@@ -13,6 +13,7 @@ use orlop_client::api::{Api, Object};
 
 use orlop_client::client::is_not_found;
 use orlop_client::meta::{has_finalizer, is_terminating, with_finalizer, without_finalizer};
+use orlop_client::watcher::Undecodable;
 
 /// The action that an object requires for its finalizer, derived from the object alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +53,14 @@ pub enum ProtectionError {
         key: String,
         /// The cause.
         cause: kube::Error,
+    },
+    /// An object that may use the class cannot be decoded.
+    #[error("cannot see whether {key} is in use: {cause}")]
+    Users {
+        /// The class.
+        key: String,
+        /// The object.
+        cause: Undecodable,
     },
     /// The pods of the claim's namespace could not be listed.
     #[error("cannot list the pods of {key} to see whether it is in use: {cause}")]

@@ -259,6 +259,30 @@ async fn prot_pv_4_bound_volume_is_removed_after_its_phase_changes() {
     assert_eq!(finalizers(&api, "persistentvolumes", "pv-1"), None);
 }
 
+/// The claim may refer to the class.
+#[tokio::test(start_paused = true)]
+async fn i12_undecodable_claim_protects_a_class() {
+    let api = FakeApi::new();
+    api.seed(vac(&[VAC]));
+    let mut claim = pvc("c-1", &[]);
+    claim["spec"]["accessModes"] = json!(7);
+    api.seed(claim);
+    let _running = api.start(&[attributes_class::run], Options::default());
+    api.settle().await;
+    api.delete("volumeattributesclasses", "gold");
+    api.settle().await;
+    assert_eq!(finalizers(&api, "volumeattributesclasses", "gold"), some(&[VAC]));
+    api.patch(
+        "persistentvolumeclaims",
+        "default/c-1",
+        "",
+        json!({"spec": {"accessModes": ["ReadWriteOnce"]}}),
+    );
+    // The failed sync is retried.
+    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    assert_eq!(finalizers(&api, "volumeattributesclasses", "gold"), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn batch_of_claims_shares_one_pod_list_and_a_failed_list_removes_no_finalizer() {
     let api = FakeApi::new();

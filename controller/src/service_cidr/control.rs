@@ -15,6 +15,7 @@ use orlop_client::meta::{adding_finalizers, removing_finalizers};
 use orlop_client::names::{COMPONENT_SERVICE_CIDR, FINALIZER_SERVICE_CIDR, condition, controller, reason};
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::watcher::Undecodable;
 use orlop_client::worker;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -26,13 +27,15 @@ use crate::context::{Context, ControllerError};
 /// Upstream: `ServiceCIDRController.ConcurrentServiceCIDRSyncs`.
 const WORKERS: usize = 5;
 
-/// A write failed; it is tried again.
+/// Why a sync failed; it is tried again.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {what} ServiceCIDR {name}: {cause}")]
-pub(super) struct ServiceCidrError {
-    what: &'static str,
-    name: String,
-    cause: kube::Error,
+pub(super) enum ServiceCidrError {
+    /// A write failed.
+    #[error("cannot {what} ServiceCIDR {name}: {cause}")]
+    Write { what: &'static str, name: String, cause: kube::Error },
+    /// A range or an address that may prevent the release cannot be decoded.
+    #[error("cannot release ServiceCIDR {name}: {cause}")]
+    Undecodable { name: String, cause: Undecodable },
 }
 
 /// Runs the controller.
@@ -43,6 +46,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let this = Controller {
             client: context.client.clone(),
             ranges: ranges.clone(),
+            addresses: addresses.clone(),
             table: Arc::default(),
             queue: WorkQueue::new(context.options.rate_limit),
             recorder: context.recorder(COMPONENT_SERVICE_CIDR),
@@ -84,6 +88,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
 struct Controller {
     client: Client,
     ranges: Informer<ServiceCIDR>,
+    addresses: Informer<IPAddress>,
     table: Arc<Mutex<RangeTable>>,
     queue: WorkQueue<String>,
     recorder: Recorder,
@@ -101,6 +106,8 @@ impl Controller {
                 Ok(())
             }
             Action::Release => {
+                let decoded = self.ranges.all_decoded().and_then(|()| self.addresses.all_decoded());
+                decoded.map_err(|cause| ServiceCidrError::Undecodable { name: name.clone(), cause })?;
                 let patch = removing_finalizers(range.as_ref(), &[FINALIZER_SERVICE_CIDR]);
                 self.patch("release", &name, patch).await
             }
@@ -152,6 +159,6 @@ fn done(what: &'static str, name: &str, written: kube::Result<ServiceCIDR>) -> R
     match written {
         Ok(_) => Ok(()),
         Err(error) if is_not_found(&error) => Ok(()),
-        Err(cause) => Err(ServiceCidrError { what, name: name.to_owned(), cause }),
+        Err(cause) => Err(ServiceCidrError::Write { what, name: name.to_owned(), cause }),
     }
 }

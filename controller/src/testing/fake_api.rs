@@ -45,9 +45,9 @@ impl FakeApi {
     pub(crate) fn context(&self, options: Options, shutdown: &CancellationToken) -> Context {
         let client = self.client();
         let events = self.event_sink(shutdown);
-        let informers = Informers::new(client.clone(), shutdown.clone());
-        let (options, clock, shutdown) = (Arc::new(options), self.clock(), shutdown.clone());
         let (drivers, failing) = (self.drivers(), Failing::default());
+        let informers = Informers::new(client.clone(), shutdown.clone()).reporting_to(failing.clone());
+        let (options, clock, shutdown) = (Arc::new(options), self.clock(), shutdown.clone());
         Context { client, informers, events, drivers, options, failing, clock, shutdown }
     }
 

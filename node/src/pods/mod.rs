@@ -26,7 +26,7 @@ mod tests;
 mod volume_manager;
 mod worker;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,8 +129,12 @@ impl PodWorkers {
         while let Ok(event) = events.try_recv() {
             self.take(event);
         }
+        // The pods that exist and cannot be decoded. Their containers and volumes stay as they are until the pod can be decoded, or until the
+        // agent starts again after the deletion of the pod.
+        let unreadable: HashSet<String> = pods.set_aside().into_iter().map(|pod| pod.uid).collect();
+        unreadable.iter().for_each(|uid| self.shared.volumes.hold(uid));
         for uid in self.shared.runtime.known().await {
-            if !self.workers.contains_key(&uid) {
+            if !self.workers.contains_key(&uid) && !unreadable.contains(&uid) {
                 tracing::info!(uid, "a running pod is not in the API; the agent stops it");
                 self.shared.volumes.hold(&uid);
                 self.start_worker(&uid, ObservedPod { pod: None, is_gone: true });

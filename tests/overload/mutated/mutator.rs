@@ -96,6 +96,17 @@ const TEXTS: &[&str] = &[
     "-1h",
     "system-node-critical",
 ];
+/// Times that the server accepts, and that decoders may handle badly.
+const TIMES: &[&str] = &[
+    "0001-01-01T00:00:00Z",
+    "0001-01-01T00:00:00.000000Z",
+    "9999-12-31T23:59:59Z",
+    "9999-12-31T23:59:59.999999Z",
+    "0000-01-01T00:00:00+14:00",
+    "0000-01-01T00:00:00.000000+14:00",
+    "2026-01-02T3:04:05.5+24:00",
+    "2026-01-02T03:04:05.123456-12:00",
+];
 const NUMBERS: &[i64] = &[
     0,
     1,
@@ -233,6 +244,9 @@ impl Schemas {
             return Value::Null;
         }
         match schema["type"].as_str() {
+            Some("string") if schema["format"] == "date-time" => {
+                TIMES.choose(random).map_or(Value::Null, |time| (*time).into())
+            }
             Some("string") => text(random).into(),
             Some("integer") => NUMBERS.choose(random).copied().unwrap_or_default().into(),
             Some("number") => json!(random.random::<f64>()),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use orlop_auth::UserInfo;
 use orlop_auth::jwt::unverified_issuer;
-use orlop_auth::oidc::{self, IssuerKeys, OidcConfig, OidcError};
+use orlop_auth::oidc::{self, IssuerKeys, OidcConfig, OidcError, VerifiedClaims};
 use rustls::ClientConfig;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
@@ -73,25 +73,51 @@ impl Issuer {
         }
     }
 
-    /// The user of a token; `None` for tokens of other issuers.
+    /// The user and the claims of a token; `None` for tokens of other issuers.
     ///
     /// # Errors
     /// The token is invalid, or the keys are not known yet.
-    pub(super) async fn user_of(&self, token: &str) -> Result<Option<UserInfo>, String> {
+    pub(super) async fn user_of(
+        &self,
+        token: &str,
+    ) -> Result<Option<(UserInfo, Arc<VerifiedClaims>)>, String> {
         if unverified_issuer(token).as_deref() != Some(&self.config.issuer) {
             return Ok(None);
         }
-        let mut verified = self.verify(token)?;
-        if verified == Err(OidcError::UnknownKey) && self.has_read_again().await {
-            verified = self.verify(token)?;
-        }
-        verified.map(Some).map_err(|error| error.to_string())
+        let verify = |keys: &IssuerKeys| oidc::verify_signature(&self.config, keys, token);
+        let claims = self.with_keys(verify).await?;
+        let user = self.user_now(&claims)?;
+        Ok(Some((user, Arc::new(claims))))
     }
 
-    /// Verifies a token with the current keys.
-    fn verify(&self, token: &str) -> Result<Result<UserInfo, OidcError>, String> {
-        let keys = self.keys.load_full().ok_or("oidc: authenticator not initialized")?;
-        Ok(oidc::verify(&self.config, &keys, token, (self.clock)()))
+    /// The user of a token that was verified before, if it is still valid.
+    ///
+    /// # Errors
+    /// The token is not valid any more, or the keys are not known yet.
+    pub(super) async fn user_again(&self, claims: &VerifiedClaims) -> Result<UserInfo, String> {
+        self.with_keys(|keys| claims.user(&self.config, keys, (self.clock)())).await
+    }
+
+    /// The user of verified claims according to the current keys, without a call.
+    ///
+    /// # Errors
+    /// As for [`user_again`](Self::user_again).
+    pub(super) fn user_now(&self, claims: &VerifiedClaims) -> Result<UserInfo, String> {
+        let keys = self.current_keys()?;
+        claims.user(&self.config, &keys, (self.clock)()).map_err(|error| error.to_string())
+    }
+
+    /// Verifies with the current keys, and again with new ones if the key is unknown.
+    async fn with_keys<T>(&self, verify: impl Fn(&IssuerKeys) -> Result<T, OidcError>) -> Result<T, String> {
+        let mut verified = verify(&*self.current_keys()?);
+        if matches!(verified, Err(OidcError::UnknownKey)) && self.has_read_again().await {
+            verified = verify(&*self.current_keys()?);
+        }
+        verified.map_err(|error| error.to_string())
+    }
+
+    fn current_keys(&self) -> Result<Arc<IssuerKeys>, String> {
+        self.keys.load_full().ok_or_else(|| "oidc: authenticator not initialized".to_owned())
     }
 
     /// Waits for new keys. Returns false if they were read within [`PAUSE`], or cannot be read within [`WAIT`].

@@ -101,7 +101,7 @@ fn token(key: &SigningKey, issuer: &str) -> String {
 }
 
 async fn name(issuer: &Issuer, token: &str) -> Result<Option<String>, String> {
-    issuer.user_of(token).await.map(|user| user.map(|user| user.username))
+    issuer.user_of(token).await.map(|found| found.map(|(user, _)| user.username))
 }
 
 #[tokio::test]
@@ -136,6 +136,28 @@ async fn unknown_keys_cause_one_read_in_ten_seconds() {
         assert_eq!(name(&issuer, &token(&foreign, &provider.url)).await, failed);
     }
     assert_eq!(*provider.reads.borrow(), 2);
+}
+
+/// A session of the web page checks the claims of its token again. It ends when the issuer withdraws the key.
+#[tokio::test]
+async fn verified_claims_need_a_current_key() {
+    let provider = provider().await;
+    let (old, new) = (key(), key());
+    provider.keys.lock().push(old.public().jwk());
+    let issuer = issuer(&provider, &provider.ca);
+    let follow = issuer.clone();
+    tokio::spawn(async move { follow.follow().await });
+    let mut phase = issuer.phase.subscribe();
+    phase.wait_for(|phase| *phase == Phase::Pausing).await.unwrap();
+    let (user, claims) = issuer.user_of(&token(&old, &provider.url)).await.unwrap().unwrap();
+    assert_eq!(issuer.user_again(&claims).await.as_ref(), Ok(&user));
+    assert_eq!(issuer.user_now(&claims).as_ref(), Ok(&user));
+
+    *provider.keys.lock() = vec![new.public().jwk()];
+    issuer.keys.store(Some(Arc::new(issuer.read().await.unwrap())));
+    let unknown = OidcError::UnknownKey.to_string();
+    assert_eq!(issuer.user_now(&claims), Err(unknown.clone()));
+    assert_eq!(issuer.user_again(&claims).await, Err(unknown));
 }
 
 #[tokio::test]

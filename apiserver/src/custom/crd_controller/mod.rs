@@ -317,7 +317,7 @@ fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> 
         content_type: None,
         user: UserInfo::admin(),
         user_agent: String::new(),
-        token_key: None,
+        credential: None,
         connection: None,
         pretty: false,
         upgrade: false,

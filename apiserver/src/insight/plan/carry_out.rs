@@ -334,7 +334,7 @@ fn request(server: &Arc<Inner>, user: &UserInfo, target: &ObjectTarget, subresou
         content_type: None,
         user: user.clone(),
         user_agent: String::new(),
-        token_key: None,
+        credential: None,
         connection: None,
         upgrade: false,
         pretty: false,

@@ -17,6 +17,7 @@ mod insight_streams;
 mod lists;
 mod logs;
 mod nodes;
+mod page_sessions;
 mod paging;
 mod pods;
 mod quotas;

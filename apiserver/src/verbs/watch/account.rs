@@ -6,22 +6,31 @@ use std::time::Duration;
 use orlop_auth::UserInfo;
 use rand::Rng;
 
-use crate::service_account::{self, TokenKey};
+use crate::authentication::StreamCredential;
+use crate::service_account;
 use crate::state::Inner;
 
 /// Whether the user of a stream still exists.
 pub(crate) type IsAlive = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// The check for a client that is a service account, or that has authenticated with the token of one and impersonates another user.
-/// `key` is the key that has signed its token.
-pub(crate) fn is_alive(server: &Arc<Inner>, user: &UserInfo, key: Option<TokenKey>) -> Option<IsAlive> {
-    if key.is_none() && service_account::account_name(user).is_none() {
+/// The check for a client that is a service account, or that has authenticated with the token of one or with a session of the web page
+/// and impersonates another user.
+pub(crate) fn is_alive(
+    server: &Arc<Inner>,
+    user: &UserInfo,
+    credential: Option<StreamCredential>,
+) -> Option<IsAlive> {
+    if credential.is_none() && service_account::account_name(user).is_none() {
         return None;
     }
     let (server, user) = (server.clone(), user.clone());
     Some(Box::new(move || {
-        let accounts = &server.accounts;
-        key.as_ref().is_none_or(|key| accounts.accepts(key)) && accounts.is_alive(&user)
+        let is_valid = match &credential {
+            None => true,
+            Some(StreamCredential::Account(key)) => server.accounts.accepts(key),
+            Some(StreamCredential::Session(session)) => server.authenticators.is_open(session),
+        };
+        is_valid && server.accounts.is_alive(&user)
     }))
 }
 

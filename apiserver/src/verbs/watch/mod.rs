@@ -66,7 +66,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
             None => request.server.closing.clone(),
         },
         counter: request.server.metrics.watch_counter(request.names(), request.kind().is_custom()),
-        account: account::is_alive(&request.server, &request.user, request.token_key.clone()),
+        account: account::is_alive(&request.server, &request.user, request.credential.clone()),
         unread: request.server.limits.unread.of(request.connection.clone()),
     };
     let server = request.server.clone();

@@ -46,7 +46,8 @@ pub(super) struct Live {
     /// Cancelled on shutdown: the stream ends cleanly.
     pub(super) closing: CancellationToken,
     pub(super) counter: IntCounter,
-    /// For a service account: its watches end after the account is deleted, or after the key of its token is no longer accepted.
+    /// For a service account and for a session of the web page: the watch ends after the account is deleted, or after the key of its token
+    /// or the credentials of the session are no longer accepted.
     pub(super) account: Option<IsAlive>,
     /// The data that the client has not read yet.
     pub(super) unread: UnreadResponse,
@@ -69,7 +70,7 @@ enum WatchState {
     Ended,
 }
 
-/// How often the existence of a service account is checked.
+/// How often the existence of a service account and the credentials of a session are checked.
 const CHECK_ACCOUNT_EVERY: Duration = Duration::from_secs(20);
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// The last bookmark is sent this long before the timeout.

@@ -113,7 +113,7 @@ impl Control {
 
     async fn sync(&self, key: String) -> Result<(), EndpointsError> {
         let (namespace, _) = split_key(&key);
-        let Some(service) = self.services.get(&key) else {
+        let Some(service) = self.services.find(&key)? else {
             self.delete(&key).await?;
             self.times.forget(&key);
             self.replaced.forget(&key);

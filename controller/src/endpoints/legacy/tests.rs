@@ -238,6 +238,24 @@ async fn controller_follows_pods_and_services() {
     assert_eq!(names(), ["lock"], "5 the Service is deleted");
 }
 
+/// The Service exists, although the cache does not contain it.
+#[tokio::test(start_paused = true)]
+async fn i12_endpoints_of_an_undecodable_service_are_not_deleted() {
+    let api = FakeApi::new();
+    for name in ["s", "t"] {
+        api.seed(json!({"kind": "Endpoints", "metadata": {"namespace": "ns", "name": name}}));
+    }
+    api.seed(service(json!({"spec": {"clusterIP": 7}})));
+    let _running = api.start(&[run], Options::default());
+    api.settle().await;
+    let exists = |name: &str| api.get("endpoints", &format!("ns/{name}")).is_some();
+    assert!(exists("s") && !exists("t"), "t has no Service");
+    api.delete("services", "ns/s");
+    // The failed sync is retried.
+    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    assert!(!exists("s"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn new_endpoints_without_a_service_are_not_deleted() {
     let api = FakeApi::new();

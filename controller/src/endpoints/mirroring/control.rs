@@ -96,8 +96,8 @@ struct Control {
 
 impl Control {
     async fn sync(&self, key: String) -> Result<(), EndpointsError> {
-        let endpoints = self.endpoints.get(&key).filter(|endpoints| is_mirrored(endpoints));
-        let lacks_selector = self.services.get(&key).is_some_and(|service| selector(&service).is_none());
+        let endpoints = self.endpoints.find(&key)?.filter(|endpoints| is_mirrored(endpoints));
+        let lacks_selector = self.services.find(&key)?.is_some_and(|service| selector(&service).is_none());
         let slices = slices_of(&self.slices, &key, MANAGER);
         let Some(endpoints) = endpoints.filter(|_| lacks_selector) else {
             self.tracker.forget(&key);

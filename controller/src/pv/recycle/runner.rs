@@ -105,7 +105,9 @@ impl PodRunner {
         loop {
             match changes.next().await {
                 Some(Ok(watcher::Event::Init)) => is_there = false,
-                Some(Ok(watcher::Event::InitApply(live) | watcher::Event::Apply(live))) => {
+                // It is unknown whether the volume must still be scrubbed.
+                Some(Ok(watcher::Event::InitApply(Err(_)) | watcher::Event::Apply(Err(_)))) => return,
+                Some(Ok(watcher::Event::InitApply(Ok(live)) | watcher::Event::Apply(Ok(live)))) => {
                     if object::name(&live.metadata) != name {
                         continue;
                     }
@@ -117,7 +119,8 @@ impl PodRunner {
                 Some(Ok(watcher::Event::InitDone)) if is_there => {}
                 Some(Ok(watcher::Event::InitDone)) => return,
                 Some(Ok(watcher::Event::Delete(gone))) => {
-                    if object::name(&gone.metadata) == name {
+                    if gone.map_or_else(|gone| gone.key == name, |gone| object::name(&gone.metadata) == name)
+                    {
                         return;
                     }
                 }
@@ -154,6 +157,7 @@ impl PodRunner {
         loop {
             match events.next().await {
                 Some(Ok(watcher::Event::InitApply(event) | watcher::Event::Apply(event))) => {
+                    let Ok(event) = event else { continue };
                     let about = &event.involved_object;
                     let ours = about.name.as_deref() == Some(pod) && about.uid.as_deref() == Some(uid);
                     if ours && repeated.insert(event.metadata.uid.clone()) {

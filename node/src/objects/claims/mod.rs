@@ -21,16 +21,33 @@ use k8s_openapi::api::authorization::v1::{
 };
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
-use kube::{Api, Client};
+use kube::core::Request;
+use kube::{Client, Error};
 use orlop_apimachinery::clock::Backoff;
+use orlop_client::api::Api;
 use orlop_client::client::status_of;
-use orlop_client::informer::key_of;
+use orlop_client::object_key;
+use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 /// Claims in use, by key, with the number of their users. Clones share the map.
 #[derive(Clone, Default)]
 pub struct Claims {
     used: Arc<Mutex<BTreeMap<String, usize>>>,
+}
+
+/// The metadata of a claim that the watch needs. Other metadata are not decoded, so that none of them can end the watch (I12).
+#[derive(Clone, Deserialize)]
+struct WatchedClaim {
+    metadata: WatchedMetadata,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WatchedMetadata {
+    name: String,
+    namespace: Option<String>,
+    resource_version: Option<String>,
 }
 
 /// Why a watch ended.
@@ -77,7 +94,7 @@ impl Claims {
                 end = async {
                     // Reviewed first, because the server logs an error for each refused request of its own components.
                     match may_watch(&client).await {
-                        true => self.follow(&api, &mut revision, &mut backoff, &changed).await,
+                        true => self.follow(&client, &api, &mut revision, &mut backoff, &changed).await,
                         false => WatchEnd::Forbidden,
                     }
                 } => end,
@@ -103,6 +120,7 @@ impl Claims {
 
     async fn follow(
         &self,
+        client: &Client,
         api: &Api<PersistentVolumeClaim>,
         revision: &mut Option<String>,
         backoff: &mut Backoff,
@@ -120,7 +138,12 @@ impl Claims {
                 Err(error) => return end_of(&error),
             },
         };
-        let stream = match api.watch_metadata(&WatchParams::default(), &from).await {
+        let request = Request::new(api.resource_url()).watch_metadata(&WatchParams::default(), &from);
+        let stream = match request.map_err(Error::BuildRequest) {
+            Ok(request) => client.request_events::<WatchedClaim>(request).await,
+            Err(error) => Err(error),
+        };
+        let stream = match stream {
             Ok(stream) => stream,
             Err(error) => return end_of(&error),
         };
@@ -142,7 +165,7 @@ impl Claims {
                 Err(error) => return end_of(&error),
             };
             backoff.reset();
-            let key = key_of(&claim);
+            let key = object_key::key(claim.metadata.namespace.as_deref(), &claim.metadata.name);
             if let Some(version) = claim.metadata.resource_version {
                 *revision = Some(version);
             }
@@ -174,7 +197,7 @@ fn end_of(error: &kube::Error) -> WatchEnd {
 
 /// Whether roles permit the watch. Without an answer it is tried.
 async fn may_watch(client: &Client) -> bool {
-    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let api: kube::Api<SelfSubjectAccessReview> = kube::Api::all(client.clone());
     for verb in ["list", "watch"] {
         let attributes = ResourceAttributes {
             resource: Some("persistentvolumeclaims".to_owned()),

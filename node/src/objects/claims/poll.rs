@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{Api, Client};
+use kube::Client;
+use orlop_client::api::Api;
 use orlop_client::object_key::split_key;
 use tokio::time::Instant;
 

@@ -127,6 +127,21 @@ async fn pod_deleted_from_the_api_is_stopped_and_released() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn i12_undecodable_pod_is_not_stopped_by_a_restart_of_the_agent() {
+    let mut rig = Fixture::new();
+    rig.containers.say("odd", state("running"));
+    rig.pod("odd", json!({"spec": {"terminationGracePeriodSeconds": "soon"}}));
+    rig.start();
+    rig.settle().await;
+    assert_eq!(rig.asked(), ["hold odd", "synced"]);
+    rig.pod("a", json!({}));
+    rig.api.patch("pods", "d/odd", "", json!({"spec": {"terminationGracePeriodSeconds": 30}}));
+    rig.settle().await;
+    assert_eq!(rig.asked(), ["start a"], "the containers of the mended pod run already");
+    assert_eq!(rig.status("odd")["phase"], "Running");
+}
+
+#[tokio::test(start_paused = true)]
 async fn pod_that_is_not_admitted_fails_with_its_reason() {
     let rig = Fixture::started().await;
     rig.pod("a", json!({"spec": {"nodeSelector": {"disk": "hdd"}}}));

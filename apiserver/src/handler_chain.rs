@@ -1,0 +1,125 @@
+//! The filters in front of the handlers of requests, in the order in which a request passes them.
+//!
+//! Each filter is a function that gets the rest of the chain as `next`. Filters as tower layers would cost more: each layer copies and boxes all
+//! layers inside it for every request.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tower::{Layer as _, Service, ServiceExt as _};
+use tower_http::compression::predicate::Predicate;
+use tower_http::compression::{Compression, CompressionLayer};
+
+use crate::authentication::page_router::OpenPage;
+use crate::authentication::{Authenticators, page_router};
+use crate::encode::{COMPRESS_ABOVE, LongBody};
+use crate::routes::offload;
+use crate::state::Inner;
+use crate::{audit, authentication, authorization, handler, limits, unread_body};
+
+/// The handlers behind audit log, limits and authorization. A request has a user when it arrives here.
+#[derive(Clone)]
+pub(crate) struct HandlerChain {
+    server: Arc<Inner>,
+    handlers: Compression<Router, LargeLists>,
+}
+
+impl HandlerChain {
+    /// The chain in front of a router of handlers.
+    pub(crate) fn new(server: Arc<Inner>, handlers: Router) -> Self {
+        let compress = CompressionLayer::new().quality(tower_http::CompressionLevel::Fastest);
+        HandlerChain { server, handlers: compress.compress_when(LargeLists).layer(handlers) }
+    }
+
+    async fn handle(self, request: Request) -> Response {
+        let HandlerChain { server, handlers } = self;
+        let server = &server;
+        let compressed = async move |request: Request| match handlers.oneshot(request).await {
+            Ok(response) => response.map(Body::new),
+            Err(never) => match never {},
+        };
+        let computed = |request| offload::bodies(server, request, compressed);
+        let authorized = |request| authorization::authorize(server, request, computed);
+        let admitted = |request| limits::admit(&server.limits, request, authorized);
+        let recorded = |request| audit::layer::record(server.audit.as_ref(), request, admitted);
+        handler::frame(server, request, recorded).await
+    }
+}
+
+impl Service<Request> for HandlerChain {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        self.clone().handle(request).map(Ok).boxed()
+    }
+}
+
+/// A router behind authentication.
+#[derive(Clone)]
+pub(crate) struct Protected {
+    authenticators: Arc<Authenticators>,
+    /// The files of the web page and its sign-in, which need no credentials.
+    page: Option<Arc<OpenPage>>,
+    router: Router,
+}
+
+impl Protected {
+    /// Authentication, and optionally the sign-in of the web page, in front of a router.
+    pub(crate) fn new(
+        authenticators: Arc<Authenticators>,
+        page: Option<Arc<OpenPage>>,
+        router: Router,
+    ) -> Self {
+        Protected { authenticators, page, router }
+    }
+
+    async fn handle(self, request: Request) -> Response {
+        let Protected { authenticators, page, router } = self;
+        let routed = async move |request: Request| match router.oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+        let authenticated = |request| authentication::authenticate(&authenticators, request, routed);
+        let opened = |request| page_router::serve(page.as_deref(), request, authenticated);
+        unread_body::finish(request, opened).await
+    }
+}
+
+impl Service<Request> for Protected {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        self.clone().handle(request).map(Ok).boxed()
+    }
+}
+
+/// Upstream's rule: responses of more than 128 KiB are compressed, streams never.
+#[derive(Clone, Copy)]
+pub(crate) struct LargeLists;
+
+impl Predicate for LargeLists {
+    fn should_compress<B: http_body::Body>(&self, response: &http::Response<B>) -> bool {
+        let size = response.body().size_hint();
+        response.extensions().get::<LongBody>().is_some()
+            || size.exact().is_some_and(|exact| exact > COMPRESS_ABOVE as u64)
+    }
+}
