@@ -21,6 +21,7 @@ pub mod queue;
 pub mod recorder;
 pub mod small_set;
 pub mod strip_managed_fields;
+pub mod time_slice;
 pub mod uid;
 pub mod watcher;
 pub mod worker;

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failing::{Failure, Syncs};
 use crate::queue::WorkQueue;
+use crate::time_slice::TimeSlice;
 
 /// Runs `workers` workers until the queue is shut down. After an error the key is queued again with rate limiting, after a
 /// success its rate limit is reset.
@@ -87,8 +88,11 @@ where
     F: Fn(K) -> Fut,
     Fut: Future<Output = Result<(), E>>,
 {
+    let mut slice = TimeSlice::start();
     while let Some(key) = queue.get().await {
         attempt(queue, syncs, key.clone(), async { sync(key).await }).await;
+        // Syncs that send no request never wait.
+        slice.yield_if_over().await;
     }
 }
 

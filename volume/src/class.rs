@@ -1,8 +1,6 @@
 //! Storage classes: the class of an object, whether a claim specifies one, the default class, and whether a class
 //! delays binding until a pod is scheduled. Pure.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 
@@ -48,8 +46,9 @@ pub fn is_default(class: &StorageClass) -> bool {
 
 /// The default class: the newest of those marked; of equal age, the first by name.
 // Tests: PV-15-2, OWN-DEFCLASS-5
-pub fn default_class(classes: &[Arc<StorageClass>]) -> Option<&StorageClass> {
-    classes.iter().map(Arc::as_ref).filter(|class| is_default(class)).min_by(|a, b| {
+pub fn default_class<C: AsRef<StorageClass>>(classes: impl IntoIterator<Item = C>) -> Option<C> {
+    classes.into_iter().filter(|class| is_default(class.as_ref())).min_by(|a, b| {
+        let (a, b) = (a.as_ref(), b.as_ref());
         let created = |class: &StorageClass| class.metadata.creation_timestamp.as_ref().map(|time| time.0);
         created(b).cmp(&created(a)).then_with(|| name(&a.metadata).cmp(name(&b.metadata)))
     })

@@ -163,6 +163,17 @@ impl<K: Object> Api<K> {
         objects(page(&self.client, self.checked()?, self.metadata_only, parameters).await?)
     }
 
+    /// As [`list`](Self::list), but decodes each object only when the iterator reaches it. Returns the metadata of the page, too.
+    pub async fn list_lazily(
+        &self,
+        parameters: &ListParams,
+    ) -> Result<(ListMeta, impl Iterator<Item = Result<K>> + use<K>)> {
+        let page = page(&self.client, self.checked()?, self.metadata_only, parameters).await?;
+        let items = page.items.into_iter().flatten();
+        let objects = items.map(|item| K::decode(item.get().as_bytes()).map_err(Error::SerdeError));
+        Ok((page.metadata, objects))
+    }
+
     pub async fn list_metadata(
         &self,
         parameters: &ListParams,

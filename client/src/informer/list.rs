@@ -45,16 +45,16 @@ impl<K> Listed<K> {
 impl<K: Object> Informer<K> {
     /// Adds one object of a list that is being read. A first list is applied immediately; the new objects of later lists are stored
     /// packed until the end, because missed deletions come first.
-    pub(super) fn collect(&self, listed: &mut Listed<K>, object: K) {
+    pub(super) fn collect(&self, listed: &mut Listed<K>, object: K, bytes: usize) {
         let key: Arc<str> = key_of(&object).into();
-        let collected = contained("list", &key, || self.collect_one(listed, object));
+        let collected = contained("list", &key, || self.collect_one(listed, object, bytes));
         // The last known state stays: the object exists.
         if collected.is_none() {
             listed.same.insert(key);
         }
     }
 
-    fn collect_one(&self, listed: &mut Listed<K>, object: K) {
+    fn collect_one(&self, listed: &mut Listed<K>, object: K, bytes: usize) {
         let kept = self.keep(object);
         let known = self.get_kept(kept.key());
         if known.as_ref().is_some_and(|known| known.is_same(&kept)) {
@@ -65,7 +65,7 @@ impl<K: Object> Informer<K> {
         if known.is_none() && !self.has_synced() {
             listed.same.insert(Arc::clone(kept.key()));
             let object = kept.get();
-            return self.apply_kept(kept, object);
+            return self.apply_kept(kept, object, bytes);
         }
         kept.pack();
         listed.changed.insert(Arc::clone(kept.key()), kept);
@@ -102,7 +102,8 @@ impl<K: Object> Informer<K> {
                 let key = Arc::clone(kept.key());
                 contained("change", &key, || {
                     let object = kept.get();
-                    self.apply_kept(kept, object);
+                    // It is already packed.
+                    self.apply_kept(kept, object, 0);
                 });
             }
         }

@@ -31,7 +31,8 @@ use crate::api::{Api, Object};
 use crate::failing::SetAside;
 pub use crate::object_key::{key_of, split_key};
 use crate::packed_object::PackedObject;
-use crate::watcher::{Event, Selection, Undecodable, WatcherError, watcher};
+use crate::time_slice::TimeSlice;
+use crate::watcher::{Event, Selection, Undecodable, WatcherError, sized_watcher};
 use crate::worker::panic_text;
 use orlop_apimachinery::clock::Backoff;
 
@@ -175,14 +176,19 @@ impl<K: Object> Informer<K> {
 
     /// At most `most` objects of a namespace, by name.
     pub fn in_namespace(&self, namespace: &str, most: usize) -> Vec<Arc<K>> {
+        self.each_in_namespace(namespace).take(most).collect()
+    }
+
+    /// The objects of a namespace, by name. Decodes each object only when the iterator reaches it.
+    pub fn each_in_namespace(&self, namespace: &str) -> impl Iterator<Item = Arc<K>> + use<K> {
         let prefix = format!("{namespace}/");
         let found: Vec<PackedObject<K>> = {
             let store = self.read();
             let below = store.objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
             let inside = below.take_while(|(key, _)| key.starts_with(&prefix));
-            inside.take(most).map(|(_, slot)| slot.kept.clone()).collect()
+            inside.map(|(_, slot)| slot.kept.clone()).collect()
         };
-        found.iter().map(PackedObject::get).collect()
+        found.into_iter().map(|kept| kept.get())
     }
 
     /// The number of cached objects.
@@ -240,17 +246,22 @@ impl<K: Object> Informer<K> {
 
     /// Adds an object to the cache and calls the handlers.
     pub fn apply(&self, object: K) {
-        let kept = self.keep(object);
-        let object = kept.get();
-        self.apply_kept(kept, object);
+        let bytes = json_len(&object);
+        self.apply_sized(object, bytes);
     }
 
-    fn apply_kept(&self, kept: PackedObject<K>, object: Arc<K>) {
+    fn apply_sized(&self, object: K, bytes: usize) {
+        let kept = self.keep(object);
+        let object = kept.get();
+        self.apply_kept(kept, object, bytes);
+    }
+
+    fn apply_kept(&self, kept: PackedObject<K>, object: Arc<K>, bytes: usize) {
         self.take_back(kept.key());
         let handlers = self.handlers();
         let (change, cold) = {
             let mut store = self.write();
-            (store.put(kept, object), store.cold())
+            (store.put(kept, object, bytes), store.cold())
         };
         deliver_all(&handlers, &change);
         drop((change, handlers));
@@ -270,7 +281,8 @@ impl<K: Object> Informer<K> {
     pub fn replace(&self, list: Vec<K>) {
         let mut listed = Listed::default();
         for object in list {
-            self.collect(&mut listed, object);
+            let bytes = json_len(&object);
+            self.collect(&mut listed, object, bytes);
         }
         for change in self.changes(listed) {
             self.settle(change);
@@ -331,26 +343,28 @@ impl<K: Object> Informer<K> {
 
     /// Lists and watches until a new list is required, then returns the delay before it.
     async fn follow(&self, api: &Api<K>, selection: &Selection, backoff: &mut Backoff) -> Duration {
-        let mut stream = watcher(api, selection);
+        let mut stream = sized_watcher(api, selection);
         let mut listed = Listed::default();
-        let began = Instant::now();
+        let (began, mut slice) = (Instant::now(), TimeSlice::start());
         while let Some(event) = stream.next().await {
             match event {
                 Ok(Event::Init) => listed = Listed::default(),
-                Ok(Event::InitApply(Ok(object))) => self.collect(&mut listed, object),
-                Ok(Event::InitApply(Err(object))) => self.collect_undecodable(&mut listed, object),
+                Ok(Event::InitApply((Ok(object), bytes))) => self.collect(&mut listed, object, bytes),
+                Ok(Event::InitApply((Err(object), _))) => self.collect_undecodable(&mut listed, object),
                 Ok(Event::InitDone) => {
                     backoff.reset();
                     self.complete(std::mem::take(&mut listed)).await;
                 }
-                Ok(Event::Apply(object)) => {
+                Ok(Event::Apply((object, bytes))) => {
                     backoff.reset();
                     match object {
-                        Ok(object) => drop(contained("change", &key_of(&object), || self.apply(object))),
+                        Ok(object) => {
+                            contained("change", &key_of(&object), || self.apply_sized(object, bytes));
+                        }
                         Err(object) => self.put_aside(&object.key.as_str().into(), object),
                     }
                 }
-                Ok(Event::Delete(object)) => {
+                Ok(Event::Delete((object, _))) => {
                     backoff.reset();
                     match object {
                         Ok(object) => drop(contained("deletion", &key_of(&object), || self.remove(object))),
@@ -362,6 +376,8 @@ impl<K: Object> Informer<K> {
                     AfterError::Resume(delay) => tokio::time::sleep(delay).await,
                 },
             }
+            // A page of a list has many objects, and events may arrive faster than they are applied.
+            slice.yield_if_over().await;
         }
         backoff.advance()
     }
@@ -403,6 +419,11 @@ fn deliver_all<K>(handlers: &Handlers<K>, change: &Change<K>) {
 /// (I12).
 fn deliver<K>(handler: &Handler<K>, change: &Change<K>) {
     contained("change handler", change.key(), || handler(change));
+}
+
+/// The length of the object's JSON in bytes.
+fn json_len<K: Object>(object: &K) -> usize {
+    object.encode().map_or(0, |json| json.len())
 }
 
 /// The object; `None` if it cannot be decoded.

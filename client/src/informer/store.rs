@@ -18,12 +18,16 @@ pub type IndexFn<K> = fn(&K) -> Vec<String>;
 /// The number of recently changed objects that are stored unpacked: they are likely to be read and changed again soon. In a
 /// small cluster no object is ever packed.
 pub(super) const RECENT: usize = 256;
+/// The limit of the JSON of these objects, in bytes. Decoded, an object may need 33 times as much memory.
+pub(super) const RECENT_BYTES: usize = 2 << 20;
 
 pub(super) struct Store<K> {
     pub(super) objects: BTreeMap<Arc<str>, Slot<K>>,
     indexes: Vec<Index<K>>,
-    /// Objects that are not packed yet, oldest first.
-    pub(super) recent: VecDeque<PackedObject<K>>,
+    /// Objects that are not packed yet, oldest first, and the lengths of their JSON.
+    recent: VecDeque<(PackedObject<K>, usize)>,
+    /// The sum of these lengths.
+    recent_bytes: usize,
 }
 
 pub(super) struct Slot<K> {
@@ -40,7 +44,7 @@ struct Index<K> {
 
 impl<K> Default for Store<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), indexes: Vec::new(), recent: VecDeque::new() }
+        Self { objects: BTreeMap::new(), indexes: Vec::new(), recent: VecDeque::new(), recent_bytes: 0 }
     }
 }
 
@@ -86,11 +90,13 @@ impl<K: Object> Store<K> {
         found.flat_map(|index| index.keys.keys()).map(AsRef::as_ref)
     }
 
-    pub(super) fn put(&mut self, kept: PackedObject<K>, object: Arc<K>) -> Change<K> {
+    /// Adds or replaces an object, whose JSON has `bytes` bytes.
+    pub(super) fn put(&mut self, kept: PackedObject<K>, object: Arc<K>, bytes: usize) -> Change<K> {
         let key = Arc::clone(kept.key());
         let values = self.enter(&key, &object);
         let shared = kept.clone();
-        self.recent.push_back(kept.clone());
+        self.recent.push_back((kept.clone(), bytes));
+        self.recent_bytes += bytes;
         let mut change = match self.objects.insert(Arc::clone(&key), Slot { kept, values }) {
             Some(old) => self.left(&key, old),
             None => Change::of(key, None),
@@ -112,8 +118,13 @@ impl<K: Object> Store<K> {
 
     /// Objects that are no longer recent. Some of them may have been removed.
     pub(super) fn cold(&mut self) -> Vec<PackedObject<K>> {
-        let surplus = self.recent.len().saturating_sub(RECENT);
-        self.recent.drain(..surplus).collect()
+        let mut cold = Vec::new();
+        while self.recent.len() > RECENT || self.recent_bytes > RECENT_BYTES {
+            let Some((object, bytes)) = self.recent.pop_front() else { break };
+            self.recent_bytes = self.recent_bytes.saturating_sub(bytes);
+            cold.push(object);
+        }
+        cold
     }
 
     /// Adds a key to the indexes and returns its values.

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use super::list::TURN;
-use super::store::RECENT;
+use super::store::{RECENT, RECENT_BYTES};
 use super::*;
 use orlop_test_support::{FakeApi, Fault, FaultKind};
 
@@ -203,7 +203,7 @@ async fn other_tasks_run_while_a_large_list_is_applied() {
     informer.replace(Vec::new());
     let mut listed = Listed::default();
     for n in 0..=TURN {
-        informer.collect(&mut listed, serde_json::from_value(map(&n.to_string(), "")).unwrap());
+        informer.collect(&mut listed, serde_json::from_value(map(&n.to_string(), "")).unwrap(), 100);
     }
     let seen: Arc<Mutex<usize>> = Arc::default();
     let (notes, other) = (Arc::clone(&seen), informer.clone());
@@ -263,6 +263,28 @@ async fn packing_is_invisible_to_handlers_and_readers() {
     assert!(packed(&f) >= many - RECENT - 2);
 }
 
+#[test]
+fn unpacked_objects_are_few_if_they_are_large() {
+    let informer = Informer::<ConfigMap>::new();
+    let large = "x".repeat(RECENT_BYTES / 4);
+    let object = |name: usize, label: &str| serde_json::from_value(map(&name.to_string(), label)).unwrap();
+    let unpacked = || -> Vec<String> {
+        let kept = informer.kept();
+        kept.iter().filter(|kept| !kept.is_packed()).map(|kept| kept.key().to_string()).collect()
+    };
+    (0..9).for_each(|name| informer.apply(object(name, &large)));
+    assert_eq!(unpacked(), ["ns/6", "ns/7", "ns/8"]);
+    // Small objects replace a large one, and a deletion frees the bytes at the latest when its turn comes.
+    informer.apply(object(6, ""));
+    informer.apply(object(7, ""));
+    informer.remove(object(8, ""));
+    (0..9).for_each(|name| informer.apply(object(name, "")));
+    assert_eq!(unpacked().len(), 9);
+    informer.apply(object(9, &"x".repeat(2 * RECENT_BYTES)));
+    assert_eq!(unpacked(), Vec::<String>::new(), "one object is larger than the limit");
+    assert_eq!(informer.get("ns/9").map(|map| label(&map).len()), Some(2 * RECENT_BYTES));
+}
+
 #[tokio::test(start_paused = true)]
 async fn change_has_the_former_index_values() {
     let informer = Informer::<ConfigMap>::new();
@@ -296,12 +318,12 @@ async fn interrupted_first_list_leaves_nothing_behind() {
         serde_json::from_value(value).unwrap()
     };
     let mut broken = Listed::default();
-    informer.collect(&mut broken, object("a", 1));
-    informer.collect(&mut broken, object("b", 1));
+    informer.collect(&mut broken, object("a", 1), 100);
+    informer.collect(&mut broken, object("b", 1), 100);
     assert!(!informer.has_synced());
     let mut again = Listed::default();
-    informer.collect(&mut again, object("b", 1));
-    informer.collect(&mut again, object("c", 2));
+    informer.collect(&mut again, object("b", 1), 100);
+    informer.collect(&mut again, object("c", 2), 100);
     informer.complete(again).await;
     assert!(informer.has_synced());
     assert_eq!(*seen.lock(), ["+ns/a", "+ns/b", "+ns/c", "-ns/a"]);

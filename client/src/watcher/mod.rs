@@ -125,11 +125,23 @@ pub fn watcher<K: Object>(
     api: &Api<K>,
     selection: &Selection,
 ) -> impl Stream<Item = Result<Event<Result<K, Undecodable>>, WatcherError>> + Send + Unpin + use<K> {
+    sized_watcher(api, selection).map(|event| event?.try_map(|(object, _)| Ok(object)))
+}
+
+/// An event with the object and the length of its JSON in bytes.
+type SizedEvent<K> = Event<(Result<K, Undecodable>, usize)>;
+
+/// As [`watcher`], with the length of each object's JSON in bytes.
+pub(crate) fn sized_watcher<K: Object>(
+    api: &Api<K>,
+    selection: &Selection,
+) -> impl Stream<Item = Result<SizedEvent<K>, WatcherError>> + Send + Unpin + use<K> {
     raw_events(api.client().clone(), api.request().clone(), api.is_metadata_only(), selection.clone()).map(
         |event| {
             let event = event?;
             let in_list = matches!(event, Event::InitApply(_));
-            event.try_map(|json| undecodable::decode(&json)).map_err(|error| match in_list {
+            let decode = |json: Json| undecodable::decode(&json).map(|object| (object, json.get().len()));
+            event.try_map(decode).map_err(|error| match in_list {
                 true => WatcherError::Item(error),
                 false => WatcherError::Event(error),
             })

@@ -120,16 +120,20 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-/// The Secrets with unused tokens, without their data. Lists page by page, so that the data of only one page is in memory.
+/// The Secrets with unused tokens, without their data. Lists page by page, and decodes one Secret at a time.
 async fn unused_secrets(reader: &Client, limits: &Limits) -> kube::Result<Vec<Secret>> {
     let api: Api<Secret> = Api::all(reader.clone());
     let mut parameters = ListParams::default().fields(&format!("type={SECRET_TYPE}")).limit(PAGE);
     let mut unused = Vec::new();
     loop {
-        let list = api.list(&parameters).await?;
-        let page = list.items.into_iter().filter(|secret| is_unused(secret, limits));
-        unused.extend(page.map(|secret| Secret { data: None, ..secret }));
-        match list.metadata.continue_ {
+        let (list, secrets) = api.list_lazily(&parameters).await?;
+        for secret in secrets {
+            let secret = secret?;
+            if is_unused(&secret, limits) {
+                unused.push(Secret { data: None, ..secret });
+            }
+        }
+        match list.continue_ {
             Some(token) if !token.is_empty() => parameters = parameters.continue_token(&token),
             Some(_) | None => return Ok(unused),
         }
@@ -161,7 +165,7 @@ async fn round(context: &Context, pods: &Informer<Pod>) -> Result<(), CleanError
             continue;
         }
         let used = mounted.entry(namespace.clone()).or_insert_with(|| {
-            pods.in_namespace(namespace, usize::MAX).iter().flat_map(|pod| secret_names(pod)).collect()
+            pods.each_in_namespace(namespace).flat_map(|pod| secret_names(&pod)).collect()
         });
         if used.contains(name) {
             continue;

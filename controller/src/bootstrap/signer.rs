@@ -92,8 +92,7 @@ async fn sync(
     maps: &Informer<ConfigMap>,
 ) -> Result<(), SignError> {
     let Some(map) = maps.get(&format!("{PUBLIC_NAMESPACE}/{CLUSTER_INFO}")) else { return Ok(()) };
-    let all = tokens.list();
-    let all = all.iter().filter_map(|secret| BootstrapToken::read(secret).ok());
+    let all = tokens.kept().into_iter().filter_map(|kept| BootstrapToken::read(&kept.get()).ok());
     let Some(data) = wanted(&map, all, context.clock.now()) else { return Ok(()) };
     let next = ConfigMap { data: Some(data), ..ConfigMap::clone(&map) };
     let api: Api<ConfigMap> = Api::namespaced(context.client.clone(), PUBLIC_NAMESPACE);

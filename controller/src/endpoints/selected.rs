@@ -1,13 +1,15 @@
 //! Finds the Services of a pod through an index by labels.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use orlop_client::informer::{Change, Informer, key_of};
-use orlop_client::pods::{has_labels, label_value, namespace_value};
+use orlop_client::pods::{has_labels, label_value, namespace_value, selected};
 
-use super::pods::{addresses, selector};
+use super::pods::{addresses, endpoint_part, selector};
 use crate::workload::ready::is_ready;
+use orlop_client::time_slice::TimeSlice;
 
 /// Name of the index of Services by a label that their selector requires, and by their namespace.
 const INDEX_SELECTOR: &str = "endpoints-selector";
@@ -22,12 +24,26 @@ pub fn index_services(services: &Informer<Service>) {
     });
 }
 
+/// The parts of the pods that a Service selects, see [`endpoint_part`]. Decodes one pod at a time, and yields between the pods.
+pub async fn selected_parts(
+    pods: &Informer<Pod>,
+    namespace: &str,
+    selector: &BTreeMap<String, String>,
+) -> Vec<Arc<Pod>> {
+    let (mut parts, mut slice) = (Vec::new(), TimeSlice::start());
+    for pod in selected(pods, namespace, selector) {
+        parts.push(Arc::new(endpoint_part(&pod)));
+        slice.yield_if_over().await;
+    }
+    parts
+}
+
 /// The keys of the Services that select a pod.
 fn services_of(pod: &Pod, services: &Informer<Service>) -> BTreeSet<String> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let labels = pod.metadata.labels.iter().flatten();
     let near = labels
-        .flat_map(|(key, value)| services.by_index(INDEX_SELECTOR, &label_value(namespace, key, value)));
+        .flat_map(|(key, value)| services.each_by_index(INDEX_SELECTOR, &label_value(namespace, key, value)));
     let selecting =
         near.filter(|service| selector(service).is_some_and(|selector| has_labels(pod, selector)));
     selecting.map(|service| key_of(service.as_ref())).collect()
@@ -70,8 +86,6 @@ fn may_leave(old: &Pod, new: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-
-    use std::sync::Arc;
 
     use parking_lot::Mutex;
     use serde_json::{Value, json};

@@ -126,6 +126,7 @@ mod tests {
             let spec: ServiceSpec = serde_json::from_value(json!({"ports": [port]})).unwrap();
             let targets = TargetPorts::of(&spec);
             let numbers = targets.numbers(&pod);
+            assert_eq!(numbers, targets.numbers(&super::super::pods::endpoint_part(&pod)), "{port}");
             let found: Vec<i32> = targets.resolved(&numbers).map(|(_, number)| number).collect();
             assert_eq!(found.len(), targets.count(&numbers), "{port}");
             found.first().copied()

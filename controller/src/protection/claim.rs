@@ -20,6 +20,7 @@ use orlop_client::informer::{Change, Informer, key_of, split_key};
 use orlop_client::names::{FINALIZER_PVC_PROTECTION, controller};
 use orlop_client::pods;
 use orlop_client::queue::WorkQueue;
+use orlop_client::time_slice::TimeSlice;
 use orlop_client::worker;
 
 /// Pods per page.
@@ -215,11 +216,14 @@ impl Protection {
     async fn users(&self, namespace: &str) -> kube::Result<Users> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let mut users = Users::default();
-        let mut parameters = ListParams::default().limit(PAGE);
+        let (mut parameters, mut slice) = (ListParams::default().limit(PAGE), TimeSlice::start());
         loop {
-            let list = api.list(&parameters).await?;
-            list.items.iter().for_each(|pod| users.add(pod));
-            match list.metadata.continue_ {
+            let (list, pods) = api.list_lazily(&parameters).await?;
+            for pod in pods {
+                users.add(&pod?);
+                slice.yield_if_over().await;
+            }
+            match list.continue_ {
                 Some(token) if !token.is_empty() => parameters = parameters.continue_token(&token),
                 Some(_) | None => return Ok(users),
             }

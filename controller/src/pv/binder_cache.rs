@@ -15,6 +15,9 @@ use orlop_client::uid::Uid;
 use orlop_volume::class;
 use orlop_volume::object;
 
+/// Name of the index of classes that are marked as a default. Its only value is empty.
+const INDEX_DEFAULT: &str = "default";
+
 impl Binder {
     // === storing objects ===
 
@@ -166,8 +169,11 @@ impl Binder {
 
     /// The name of the default class.
     pub(super) fn default_class(&self) -> Option<String> {
-        let classes = self.class_cache.list();
-        class::default_class(&classes).map(|class| object::name(&class.metadata).to_owned())
+        self.class_cache.add_index(INDEX_DEFAULT, |class| {
+            class::is_default(class).then(String::new).into_iter().collect()
+        });
+        let marked = self.class_cache.each_by_index(INDEX_DEFAULT, "");
+        class::default_class(marked).map(|class| object::name(&class.metadata).to_owned())
     }
 
     /// The node with this name.
@@ -175,9 +181,9 @@ impl Binder {
         self.node_cache.get(name)
     }
 
-    /// The pods that use a claim.
-    pub(super) fn pods_of_claim(&self, key: &str) -> Vec<Arc<Pod>> {
-        self.pod_cache.by_index(INDEX_CLAIM, key)
+    /// The pods that use a claim, decoded one after the other.
+    pub(super) fn pods_of_claim(&self, key: &str) -> impl Iterator<Item = Arc<Pod>> + use<> {
+        self.pod_cache.each_by_index(INDEX_CLAIM, key)
     }
 }
 

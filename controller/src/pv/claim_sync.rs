@@ -53,7 +53,7 @@ impl Binder {
             // OBSERVATION: nothing fits, the class waits for a pod, no node selected yet.
             // Tests: PV-1-13, OWN-WFFC-1, OWN-WFFC-2, OWN-WFFC-3, OWN-WFFC-4, OWN-WFFC-10, OWN-DEFCLASS-6
             ClaimSituation::WaitsForConsumer => {
-                let (reason, message) = pods::what_it_waits_for(&self.pods_of_claim(&key));
+                let (reason, message) = pods::what_it_waits_for(self.pods_of_claim(&key));
                 self.claim_event(&claim, EventType::Normal, reason, &message);
                 self.set_claim_pending(&claim).await
             }

@@ -11,11 +11,11 @@ use orlop_volume::object;
 
 /// Reason and message of the event on a claim whose class waits for a pod. `pods` are those that use the claim.
 // Tests: OWN-WFFC-1, OWN-WFFC-2, OWN-WFFC-3, OWN-WFFC-4, OWN-WFFC-10
-pub fn what_it_waits_for(pods: &[Arc<Pod>]) -> (&'static str, String) {
-    let unscheduled: Vec<&str> = pods
-        .iter()
+pub fn what_it_waits_for(pods: impl IntoIterator<Item = Arc<Pod>>) -> (&'static str, String) {
+    let unscheduled: Vec<String> = pods
+        .into_iter()
         .filter(|pod| !is_terminated(pod) && node_name(pod).is_none())
-        .map(|pod| object::name(&pod.metadata))
+        .map(|pod| object::name(&pod.metadata).to_owned())
         .collect();
     let message = match unscheduled.as_slice() {
         [] => {
@@ -35,9 +35,9 @@ pub fn matters(old: &Pod, new: &Pod) -> bool {
 
 /// `namespace/name` of the pods that have not finished, sorted: they may still write to the volume.
 // Tests: PV-6-11, PV-6-12, OWN-REC-19
-pub fn users(pods: &[Arc<Pod>]) -> Vec<String> {
+pub fn users(pods: impl IntoIterator<Item = Arc<Pod>>) -> Vec<String> {
     let mut keys: Vec<String> = pods
-        .iter()
+        .into_iter()
         .filter(|pod| !is_terminated(pod))
         .map(|pod| orlop_client::informer::key_of(pod.as_ref()))
         .collect();

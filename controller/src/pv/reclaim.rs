@@ -71,8 +71,8 @@ impl Binder {
             return Ok(Vec::new());
         }
         // The cache first; if it knows no user, the server: a pod that was just created must not lose its data.
-        match users(&self.pods_of_claim(claim)) {
-            known if known.is_empty() => Ok(users(&self.read_pods_of_claim(claim).await?)),
+        match users(self.pods_of_claim(claim)) {
+            known if known.is_empty() => self.read_users_of_claim(claim).await,
             known => Ok(known),
         }
     }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume};
 use kube::api::ListParams;
 use orlop_client::recorder::EventType;
+use orlop_client::time_slice::TimeSlice;
 use orlop_volume::object;
 use tokio::time::Instant;
 
 use super::binder::Binder;
 use super::error::SyncError;
-use super::storage_users::{StorageUser, is_claimed, storage_user};
+use super::storage_users::{StorageUser, is_claimed, resolved, storage_user, unresolved};
 use super::volume_situation::is_released;
 
 /// Volumes per request.
@@ -60,17 +61,22 @@ impl Binder {
             return Ok(Arc::clone(users));
         }
         let taken = Instant::now();
-        let mut users = Vec::new();
+        let (mut users, mut slice) = (Vec::new(), TimeSlice::start());
         let mut params = ListParams::default().limit(PAGE);
         loop {
-            let page = self.volumes_api().list(&params).await;
-            let page = page.map_err(|source| SyncError::ListVolumes { source })?;
-            let mut items = page.items;
-            items.retain(|volume| is_claimed(volume, || self.has_claim(volume)));
-            let found =
-                blocking(move || -> Vec<StorageUser> { items.iter().filter_map(storage_user).collect() });
+            let failed = |source| SyncError::ListVolumes { source };
+            let (page, volumes) = self.volumes_api().list_lazily(&params).await.map_err(failed)?;
+            let mut found = Vec::new();
+            for volume in volumes {
+                let volume = volume.map_err(failed)?;
+                if is_claimed(&volume, || self.has_claim(&volume)) {
+                    found.extend(unresolved(&volume));
+                }
+                slice.yield_if_over().await;
+            }
+            let found = blocking(move || -> Vec<StorageUser> { found.into_iter().map(resolved).collect() });
             users.extend(found.await?);
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            match page.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
                 None => break,
             }

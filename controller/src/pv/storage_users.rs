@@ -35,9 +35,22 @@ pub(super) fn is_claimed(volume: &PersistentVolume, known: impl FnOnce() -> bool
 
 /// The fields of a volume that the check needs; `None` if its source is unknown. Reads the file system to resolve links.
 pub(super) fn storage_user(volume: &PersistentVolume) -> Option<StorageUser> {
+    unresolved(volume).map(resolved)
+}
+
+/// A volume and its storage, before links are resolved.
+pub(super) type UnresolvedUser = (ObjectReference, StorageIdentity);
+
+/// The storage of a volume, if the volume has storage that can be shared. Does not read the file system.
+pub(super) fn unresolved(volume: &PersistentVolume) -> Option<UnresolvedUser> {
     let identity = StorageIdentity::of(volume.spec.as_ref()?)?;
+    Some((volume.object_ref(&()), identity))
+}
+
+/// Reads the file system to resolve links.
+pub(super) fn resolved((reference, identity): UnresolvedUser) -> StorageUser {
     let resolved = identity.resolved();
-    Some(StorageUser { reference: volume.object_ref(&()), identity, resolved })
+    StorageUser { reference, identity, resolved }
 }
 
 impl StorageUser {

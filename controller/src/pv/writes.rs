@@ -2,6 +2,7 @@
 //! version that the decision was based on (I5): the first writer wins, and the others sync again. The response is
 //! stored immediately, so that the next sync does not act on the previous state.
 
+use std::iter;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
@@ -10,8 +11,10 @@ use orlop_client::api::Api;
 
 use super::binder::Binder;
 use super::error::SyncError;
+use super::pods::users;
 use orlop_client::informer::split_key;
 use orlop_client::pods::claim_keys;
+use orlop_client::time_slice::TimeSlice;
 use orlop_volume::object::{claim_key, name};
 
 /// Pods per request.
@@ -84,21 +87,26 @@ impl Binder {
         answer.map_err(|source| SyncError::ReadVolume { volume: name.to_owned(), source })
     }
 
-    /// Reads the pods that use a claim from the server.
-    pub(super) async fn read_pods_of_claim(&self, key: &str) -> Result<Vec<Arc<Pod>>, SyncError> {
+    /// Reads the pods that use a claim from the server, and returns the keys of those that have not finished, sorted.
+    pub(super) async fn read_users_of_claim(&self, key: &str) -> Result<Vec<String>, SyncError> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), split_key(key).0);
         let names_it = |pod: &Pod| claim_keys(pod).iter().any(|named| named == key);
-        let mut found = Vec::new();
+        let (mut found, mut slice) = (Vec::new(), TimeSlice::start());
         let mut params = ListParams::default().limit(PAGE);
         loop {
-            let page = api.list(&params).await;
-            let page = page.map_err(|source| SyncError::ListPods { claim: key.to_owned(), source })?;
-            found.extend(page.items.into_iter().filter(names_it).map(Arc::new));
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            let failed = |source| SyncError::ListPods { claim: key.to_owned(), source };
+            let (page, pods) = api.list_lazily(&params).await.map_err(failed)?;
+            for pod in pods {
+                found.extend(users(iter::once(pod.map_err(failed)?).filter(names_it).map(Arc::new)));
+                slice.yield_if_over().await;
+            }
+            match page.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
-                None => return Ok(found),
+                None => break,
             }
         }
+        found.sort();
+        Ok(found)
     }
 
     /// Reads a claim from the server.

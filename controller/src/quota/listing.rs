@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::count::resources;
 use crate::gc::discovery::{Served, discover};
 use orlop_client::client::message_of;
+use orlop_client::time_slice::TimeSlice;
 
 /// Objects per page.
 const PAGE: u32 = 500;
@@ -166,17 +167,20 @@ impl Listing {
     }
 }
 
-/// Reads a list page by page. All pages are from the same revision.
+/// Reads a list page by page, and decodes one object at a time. All pages are from the same revision.
 fn pages<'a, K>(api: &'a Api<K>, add: &'a mut (dyn FnMut(K) + Send)) -> BoxFuture<'a, kube::Result<()>>
 where
     K: Object,
 {
     Box::pin(async move {
-        let mut parameters = ListParams::default().limit(PAGE);
+        let (mut parameters, mut slice) = (ListParams::default().limit(PAGE), TimeSlice::start());
         loop {
-            let list = api.list(&parameters).await?;
-            list.items.into_iter().for_each(&mut *add);
-            match list.metadata.continue_ {
+            let (list, objects) = api.list_lazily(&parameters).await?;
+            for object in objects {
+                add(object?);
+                slice.yield_if_over().await;
+            }
+            match list.continue_ {
                 Some(token) if !token.is_empty() => parameters = parameters.continue_token(&token),
                 Some(_) | None => return Ok(()),
             }

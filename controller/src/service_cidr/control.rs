@@ -1,7 +1,6 @@
 //! Runs the controller: queues ServiceCIDRs on changes of ServiceCIDRs and IPAddresses, and performs the writes.
 
-use std::iter;
-use std::net::IpAddr;
+use std::sync::Arc;
 
 use futures::future::{BoxFuture, join};
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
@@ -11,16 +10,18 @@ use kube::api::{Patch, PatchParams};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::api::Api;
 use orlop_client::client::is_not_found;
-use orlop_client::informer::{Change, Informer, key_of};
+use orlop_client::informer::{Change, Informer};
 use orlop_client::meta::{adding_finalizers, removing_finalizers};
 use orlop_client::names::{COMPONENT_SERVICE_CIDR, FINALIZER_SERVICE_CIDR, condition, controller, reason};
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::watcher::Undecodable;
 use orlop_client::worker;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::decide::{Action, Ready, decide, is_waiting, prefixes, service_address};
+use super::decide::{Action, Ready, decide, service_address};
+use super::table::RangeTable;
 use crate::context::{Context, ControllerError};
 
 /// Upstream: `ServiceCIDRController.ConcurrentServiceCIDRSyncs`.
@@ -40,34 +41,42 @@ pub(super) enum ServiceCidrError {
 /// Runs the controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
+        let (ranges, addresses) =
+            (context.informers.of::<ServiceCIDR>(), context.informers.of::<IPAddress>());
         let this = Controller {
             client: context.client.clone(),
-            ranges: context.informers.of(),
-            addresses: context.informers.of(),
+            ranges: ranges.clone(),
+            addresses: addresses.clone(),
+            table: Arc::default(),
             queue: WorkQueue::new(context.options.rate_limit),
             recorder: context.recorder(COMPONENT_SERVICE_CIDR),
             clock: context.clock,
         };
-        let _ranges = this.ranges.add_handler({
-            let (queue, ranges) = (this.queue.clone(), this.ranges.clone());
+        let _ranges = ranges.add_handler({
+            let (queue, table) = (this.queue.clone(), Arc::clone(&this.table));
             move |change: &Change<ServiceCIDR>| {
                 queue.add(change.key().to_string());
+                let mut table = table.lock();
                 // A new or deleted range may permit or prevent the deletion of a range that it overlaps.
-                if let Some(range) = change.new.as_deref().or(change.old().map(AsRef::as_ref)) {
-                    queue_overlapping(range, &ranges, &queue);
+                for prefix in table.put(change.key(), change.new.as_deref()) {
+                    table.waiting_near(&prefix).for_each(|name| queue.add(name.to_string()));
                 }
             }
         });
-        let _addresses = this.addresses.add_handler({
-            let (queue, ranges) = (this.queue.clone(), this.ranges.clone());
+        let _addresses = addresses.add_handler({
+            let (queue, table) = (this.queue.clone(), Arc::clone(&this.table));
             move |change: &Change<IPAddress>| {
-                let address = change.new.as_deref().or(change.old().map(AsRef::as_ref));
-                if let Some(ip) = address.and_then(service_address) {
-                    queue_allocating(ip, &ranges, &queue);
+                // The name of an IPAddress is its address.
+                let Ok(ip) = change.key().parse() else { return };
+                let is_used = change.new.as_deref().and_then(service_address).is_some();
+                let mut table = table.lock();
+                // The address may permit or prevent the deletion of its ranges.
+                if table.put_address(ip, is_used) {
+                    table.waiting_for(ip).for_each(|name| queue.add(name.to_string()));
                 }
             }
         });
-        if !context.ready(join(this.ranges.synced(), this.addresses.synced())).await {
+        if !context.ready(join(ranges.synced(), addresses.synced())).await {
             return Ok(());
         }
         let syncs = context.syncs::<ServiceCIDR, _>(controller::SERVICE_CIDR);
@@ -76,25 +85,11 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
     })
 }
 
-fn queue_overlapping(range: &ServiceCIDR, ranges: &Informer<ServiceCIDR>, queue: &WorkQueue<String>) {
-    let own = prefixes(range);
-    let overlaps = |other: &ServiceCIDR| {
-        is_waiting(other) && prefixes(other).iter().any(|other| own.iter().any(|own| own.overlaps(other)))
-    };
-    ranges.list().iter().filter(|other| overlaps(other)).for_each(|other| queue.add(key_of(other.as_ref())));
-}
-
-/// Queues the ranges whose deletion the address may prevent.
-fn queue_allocating(ip: IpAddr, ranges: &Informer<ServiceCIDR>, queue: &WorkQueue<String>) {
-    let allocates =
-        |range: &ServiceCIDR| is_waiting(range) && prefixes(range).iter().any(|prefix| prefix.allocates(ip));
-    ranges.list().iter().filter(|range| allocates(range)).for_each(|range| queue.add(key_of(range.as_ref())));
-}
-
 struct Controller {
     client: Client,
     ranges: Informer<ServiceCIDR>,
     addresses: Informer<IPAddress>,
+    table: Arc<Mutex<RangeTable>>,
     queue: WorkQueue<String>,
     recorder: Recorder,
     clock: Clock,
@@ -103,10 +98,8 @@ struct Controller {
 impl Controller {
     async fn sync(&self, name: String) -> Result<(), ServiceCidrError> {
         let Some(range) = self.ranges.get(&name) else { return Ok(()) };
-        // Only a deletion reads the addresses.
-        let addresses = iter::once_with(|| self.addresses.kept()).flatten();
-        let addresses = addresses.filter_map(|kept| service_address(&kept.get()));
-        match decide(&range, &self.ranges.list(), addresses, self.clock.now()) {
+        let action = decide(&range, &self.table.lock(), self.clock.now());
+        match action {
             Action::Nothing => Ok(()),
             Action::Wait(left) => {
                 self.queue.add_after(name, left);

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 /// A range: all addresses whose first bits are those of `base`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///
+/// A range precedes the ranges that it contains, and these precede all later ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Prefix {
     base: IpAddr,
     length: u8,
@@ -18,14 +20,29 @@ impl Prefix {
         (length <= width).then(|| Prefix { base: masked(base, length), length })
     }
 
+    /// The range of this length around an address.
+    pub(super) fn around(ip: IpAddr, length: u8) -> Self {
+        Self { base: masked(ip, length), length }
+    }
+
+    /// Its first address.
+    pub(super) fn first(&self) -> IpAddr {
+        self.base
+    }
+
+    /// The number of the bits that its addresses have in common.
+    pub(super) fn length(&self) -> u8 {
+        self.length
+    }
+
+    /// Whether it is an IPv4 range, and its length.
+    pub(super) fn kind(&self) -> (bool, u8) {
+        (self.base.is_ipv4(), self.length)
+    }
+
     /// Whether the range contains the whole other range.
     pub(super) fn contains(&self, other: &Prefix) -> bool {
         self.length <= other.length && self.includes(other.base)
-    }
-
-    /// Whether the ranges have a common address.
-    pub(super) fn overlaps(&self, other: &Prefix) -> bool {
-        self.contains(other) || other.contains(self)
     }
 
     /// Whether an address can be allocated from this range: neither its first address nor, for IPv4, its last.
@@ -40,7 +57,8 @@ impl Prefix {
         ip != self.base && !is_broadcast && self.includes(ip)
     }
 
-    fn includes(&self, ip: IpAddr) -> bool {
+    /// Whether the address is in the range.
+    pub(super) fn includes(&self, ip: IpAddr) -> bool {
         self.base.is_ipv4() == ip.is_ipv4() && masked(ip, self.length) == self.base
     }
 }

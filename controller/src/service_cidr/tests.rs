@@ -1,17 +1,18 @@
 //! Tests of the decision, one row per case, and of the controller on the fake API server.
 #![allow(clippy::unwrap_used)]
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
+use orlop_apimachinery::thread_time::assert_linear;
 use serde_json::{Value, json};
 
 use super::decide::{Action, decide};
 use super::prefix::Prefix;
 use super::run;
+use super::table::RangeTable;
 use crate::options::Options;
 use crate::testing::{FakeApi, survives_faults};
 
@@ -21,17 +22,17 @@ const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 #[test]
 fn prefixes_are_compared() {
     let prefix = |text: &str| Prefix::parse(text).unwrap();
-    for (one, other, contains, overlaps) in [
-        ("10.0.0.0/16", "10.0.1.0/24", true, true),
-        ("10.0.1.0/24", "10.0.0.0/16", false, true),
-        ("10.0.0.0/24", "10.0.0.0/24", true, true),
-        ("10.0.0.0/24", "10.0.1.0/24", false, false),
-        ("0.0.0.0/0", "10.0.1.0/24", true, true),
-        ("0.0.0.0/0", "fd00::/64", false, false),
-        ("fd00::/32", "fd00::/64", true, true),
+    for (one, other, contains) in [
+        ("10.0.0.0/16", "10.0.1.0/24", true),
+        ("10.0.1.0/24", "10.0.0.0/16", false),
+        ("10.0.0.0/24", "10.0.0.0/24", true),
+        ("10.0.0.0/24", "10.0.1.0/24", false),
+        ("0.0.0.0/0", "10.0.1.0/24", true),
+        ("0.0.0.0/0", "fd00::/64", false),
+        ("fd00::/32", "fd00::/64", true),
     ] {
-        let found = (prefix(one).contains(&prefix(other)), prefix(one).overlaps(&prefix(other)));
-        assert_eq!(found, (contains, overlaps), "{one} {other}");
+        assert_eq!(prefix(one).contains(&prefix(other)), contains, "{one} {other}");
+        assert_eq!(Prefix::around(prefix(other).first(), prefix(one).length()) == prefix(one), contains);
     }
     for (range, ip, wanted) in [
         ("10.0.0.0/24", "10.0.0.1", true),
@@ -54,6 +55,17 @@ fn prefixes_are_compared() {
 fn range(name: &str, cidrs: &[&str], deleted: Option<&str>) -> Arc<ServiceCIDR> {
     let metadata = json!({"name": name, "deletionTimestamp": deleted, "finalizers": [FINALIZER]});
     Arc::new(serde_json::from_value(json!({"metadata": metadata, "spec": {"cidrs": cidrs}})).unwrap())
+}
+
+fn table(ranges: &[Arc<ServiceCIDR>], addresses: &[&str]) -> RangeTable {
+    let mut table = RangeTable::default();
+    for range in ranges {
+        table.put(&range.metadata.name.as_deref().unwrap().into(), Some(range));
+    }
+    for address in addresses {
+        table.put_address(address.parse().unwrap(), true);
+    }
+    table
 }
 
 #[test]
@@ -92,8 +104,7 @@ fn range_is_deleted_after_its_addresses() {
     ] {
         let mut all = others;
         all.push(range.clone());
-        let addresses: Vec<IpAddr> = addresses.iter().map(|ip: &&str| ip.parse().unwrap()).collect();
-        let found = match decide(&range, &all, addresses.into_iter(), now) {
+        let found = match decide(&range, &table(&all, &addresses), now) {
             Action::Release => "release",
             Action::Block(Some(ready)) if ready.reason == "Terminating" => "block",
             Action::Wait(left) if left == Duration::from_secs(6) => "wait",
@@ -150,10 +161,8 @@ fn ranges_that_are_deleted_together_do_not_replace_each_other() {
             vec![],
         ),
     ] {
-        let is_released = |range: &&Arc<ServiceCIDR>| {
-            let addresses = ["10.0.0.5".parse::<IpAddr>().unwrap()];
-            decide(range, &all, addresses.into_iter(), now) == Action::Release
-        };
+        let table = table(&all, &["10.0.0.5"]);
+        let is_released = |range: &&Arc<ServiceCIDR>| decide(range, &table, now) == Action::Release;
         let mut found: Vec<&str> =
             all.iter().filter(is_released).filter_map(|range| range.metadata.name.as_deref()).collect();
         found.sort_unstable();
@@ -162,15 +171,60 @@ fn ranges_that_are_deleted_together_do_not_replace_each_other() {
 }
 
 #[test]
-fn only_a_deletion_without_a_larger_range_reads_the_addresses() {
+fn changes_queue_the_waiting_ranges_in_their_neighbourhood() {
+    let deleted = Some("2026-11-26T11:00:00Z");
+    let mut table = table(
+        &[
+            range("all", &["0.0.0.0/0"], deleted),
+            range("large", &["10.0.0.0/16", "fd00::/32"], deleted),
+            range("live", &["10.0.0.0/16"], None),
+            range("same", &["10.0.1.0/24"], deleted),
+            range("small", &["10.0.1.128/25"], deleted),
+            range("other", &["10.0.2.0/24"], deleted),
+            range("six", &["fd00::/64"], deleted),
+        ],
+        &[],
+    );
+    let near = |table: &RangeTable, prefix: &str| -> Vec<String> {
+        let prefix = Prefix::parse(prefix).unwrap();
+        table.waiting_near(&prefix).map(|name| name.to_string()).collect()
+    };
+    assert_eq!(near(&table, "10.0.1.0/24"), ["all", "large", "same", "small"]);
+    assert_eq!(near(&table, "10.0.0.0/15"), ["all", "large", "same", "small", "other"]);
+    assert_eq!(near(&table, "11.0.0.0/8"), ["all"]);
+    assert_eq!(near(&table, "fd00:0:0:1::/64"), ["large"]);
+    let waiting_for: Vec<String> =
+        table.waiting_for("10.0.1.255".parse().unwrap()).map(|name| name.to_string()).collect();
+    assert_eq!(waiting_for, ["all", "large"], "it is the last address of the other ranges");
+    // A change of the condition concerns no other range, an old and a new prefix do.
+    let prefixes =
+        |found: Vec<Prefix>| found.iter().map(|prefix| prefix.first().to_string()).collect::<Vec<_>>();
+    let same = range("same", &["10.0.1.0/24"], deleted);
+    assert_eq!(prefixes(table.put(&"same".into(), Some(&same))), Vec::<String>::new());
+    let moved = range("same", &["10.0.3.0/24"], deleted);
+    assert_eq!(prefixes(table.put(&"same".into(), Some(&moved))), ["10.0.1.0", "10.0.3.0"]);
+    assert_eq!(prefixes(table.put(&"same".into(), None)), ["10.0.3.0"]);
+    assert_eq!(near(&table, "10.0.3.0/24"), ["all", "large"]);
+}
+
+/// Ranges that are being deleted, four with each prefix, and one address in each prefix.
+fn many(count: usize) -> (Vec<Arc<ServiceCIDR>>, Vec<String>) {
+    let deleted = Some("2026-11-26T11:00:00Z");
+    let cidr = |n: usize| format!("10.{}.{}.0/24", n / 4 / 256, n / 4 % 256);
+    let ranges = (0..count).map(|n| range(&format!("r{n}"), &[&cidr(n), "10.0.0.0/8"], deleted));
+    let addresses = (0..count).map(|n| format!("10.{}.{}.{}", n / 4 / 256, n / 4 % 256, 1 + n % 4));
+    (ranges.collect(), addresses.collect())
+}
+
+#[test]
+fn cost_is_linear_in_the_ranges() {
     let now: Timestamp = NOW.parse().unwrap();
-    let unread = std::iter::from_fn(|| -> Option<IpAddr> { panic!("an address is read") });
-    let kept = range("a", &["10.0.0.0/24"], None);
-    decide(&kept, &[kept.clone()], unread, now);
-    let unread = std::iter::from_fn(|| -> Option<IpAddr> { panic!("an address is read") });
-    let deleted = range("a", &["10.0.0.0/24"], Some("2026-11-26T11:00:00Z"));
-    let all = [deleted.clone(), range("b", &["10.0.0.0/16"], None)];
-    assert_eq!(decide(&deleted, &all, unread, now), Action::Release);
+    assert_linear("ServiceCIDRs", 200, many, |(ranges, addresses)| {
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        let table = table(ranges, &addresses);
+        let released = ranges.iter().filter(|range| decide(range, &table, now) == Action::Release).count();
+        assert_eq!(released, ranges.len() - 1, "one remains for the addresses");
+    });
 }
 
 fn stored(name: &str, cidr: &str) -> Value {

@@ -18,6 +18,7 @@ use super::owned::{Namespaced, controller_of, controller_reference, fits, is_con
 use orlop_client::client::{is_not_found, status_of};
 use orlop_client::informer::{key_of, split_key};
 use orlop_client::meta::is_terminating;
+use orlop_client::time_slice::TimeSlice;
 
 /// The relation of an object to a workload.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -62,7 +63,19 @@ pub async fn claim<O: Namespaced, K: Namespaced>(
     candidates: Vec<Arc<K>>,
     belongs: impl Fn(&K) -> bool,
 ) -> Result<Vec<Arc<K>>, WorkloadError> {
-    claim_all(client, owner, selector, candidates, belongs, None).await
+    claim_all(client, owner, selector, candidates.into_iter(), belongs, None, |object| object).await
+}
+
+/// As [`claim`], for objects that may be large and many: decodes one candidate at a time, and returns the part of each object that
+/// `part` selects. Yields between the objects.
+pub async fn claim_parts<O: Namespaced, K: Namespaced, P>(
+    client: &Client,
+    owner: &O,
+    selector: &Selector,
+    candidates: impl Iterator<Item = Arc<K>>,
+    part: impl FnMut(Arc<K>) -> P,
+) -> Result<Vec<P>, WorkloadError> {
+    claim_all(client, owner, selector, candidates, |_| true, None, part).await
 }
 
 /// As [`claim`]. The objects get this finalizer when they are adopted, and lose it when they are released.
@@ -73,23 +86,26 @@ pub async fn claim_with_finalizer<O: Namespaced, K: Namespaced>(
     candidates: Vec<Arc<K>>,
     finalizer: &str,
 ) -> Result<Vec<Arc<K>>, WorkloadError> {
-    claim_all(client, owner, selector, candidates, |_| true, Some(finalizer)).await
+    let candidates = candidates.into_iter();
+    claim_all(client, owner, selector, candidates, |_| true, Some(finalizer), |object| object).await
 }
 
-async fn claim_all<O: Namespaced, K: Namespaced>(
+async fn claim_all<O: Namespaced, K: Namespaced, P>(
     client: &Client,
     owner: &O,
     selector: &Selector,
-    candidates: Vec<Arc<K>>,
+    candidates: impl Iterator<Item = Arc<K>>,
     belongs: impl Fn(&K) -> bool,
     finalizer: Option<&str>,
-) -> Result<Vec<Arc<K>>, WorkloadError> {
+    mut part: impl FnMut(Arc<K>) -> P,
+) -> Result<Vec<P>, WorkloadError> {
     let uid = owner.meta().uid.as_deref().unwrap_or_default();
-    let (mut mine, mut is_checked) = (Vec::new(), false);
+    let (mut mine, mut is_checked, mut slice) = (Vec::new(), false, TimeSlice::start());
     for object in candidates {
+        slice.yield_if_over().await;
         let fits = fits(selector, object.meta().labels.as_ref()) && belongs(&object);
         match tie(object.meta(), owner, fits) {
-            Tie::Mine => mine.push(object),
+            Tie::Mine => mine.push(part(object)),
             Tie::Ignore => {}
             Tie::Release => {
                 let references = object.meta().owner_references.iter().flatten();
@@ -106,7 +122,7 @@ async fn claim_all<O: Namespaced, K: Namespaced>(
                 references.push(controller_reference(owner));
                 let finalizers = finalizer.map(|name| finalizers_with(object.meta(), name));
                 let adopted = set_owners(client, object.as_ref(), references, finalizers, "adopt").await?;
-                mine.extend(adopted.map(Arc::new));
+                mine.extend(adopted.map(Arc::new).map(&mut part));
             }
         }
     }
@@ -171,10 +187,32 @@ pub fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::apps::v1::ReplicaSet;
+    use std::sync::Weak;
+
+    use k8s_openapi::api::apps::v1::{ControllerRevision, ReplicaSet};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
+    use crate::testing::FakeApi;
+
+    /// Each candidate is decoded only after the previous one was dropped.
+    #[tokio::test]
+    async fn one_candidate_is_in_memory_at_a_time() {
+        let owner = ReplicaSet { metadata: meta("ns", "u", false), ..ReplicaSet::default() };
+        let mut last = Weak::<ControllerRevision>::new();
+        let candidates = (0..10).map(|number| {
+            assert!(last.upgrade().is_none(), "{number}");
+            let owners = Some(vec![controller_reference(&owner)]);
+            let metadata = ObjectMeta { owner_references: owners, ..meta("ns", "r", false) };
+            let revision = Arc::new(ControllerRevision { metadata, revision: number, data: None });
+            last = Arc::downgrade(&revision);
+            revision
+        });
+        let client = FakeApi::new().client();
+        let part = |revision: Arc<ControllerRevision>| revision.revision;
+        let found = claim_parts(&client, &owner, &Selector::everything(), candidates, part).await;
+        assert_eq!(found.ok(), Some((0..10).collect()));
+    }
 
     fn meta(namespace: &str, uid: &str, ends: bool) -> ObjectMeta {
         ObjectMeta {

@@ -19,6 +19,7 @@ pub mod expectations;
 pub mod hash;
 pub mod job;
 pub mod owned;
+pub mod parts;
 pub mod pod_control;
 pub mod ready;
 pub mod replica;

@@ -24,6 +24,7 @@ use super::replica::replica;
 use orlop_client::api::Object;
 use orlop_client::informer::{Change, Informer};
 use orlop_client::queue::WorkQueue;
+use orlop_client::time_slice::TimeSlice;
 
 /// Name of the index by controller. Its values for controlled objects are those of [`owner_value`].
 pub const INDEX_CONTROLLER: &str = "controller";
@@ -189,39 +190,43 @@ fn orphans_of(namespace: &str, selector: &LabelSelector) -> String {
     }
 }
 
-/// The objects of the namespace whose controller has this UID, and the orphans that its selector may match.
+/// The objects of the namespace whose controller has this UID, and the orphans that its selector may match. Each object is decoded only
+/// when the iterator reaches it: all objects of an owner may need many times the memory of the store.
 pub fn candidates<K: Object>(
     objects: &Informer<K>,
     namespace: &str,
     uid: &str,
     selector: &LabelSelector,
-) -> Vec<Arc<K>> {
-    let mut found = objects.by_index(INDEX_CONTROLLER, &owner_value(namespace, uid));
-    found.extend(objects.by_index(INDEX_CONTROLLER, &orphans_of(namespace, selector)));
-    found
+) -> impl Iterator<Item = Arc<K>> + use<K> {
+    let owned = objects.each_by_index(INDEX_CONTROLLER, &owner_value(namespace, uid));
+    owned.chain(objects.each_by_index(INDEX_CONTROLLER, &orphans_of(namespace, selector)))
 }
 
-/// As [`candidates`], for the pods of an owner that may have many: returns only the part of each pod that [`replica`] selects.
-pub fn candidate_pods(
+/// As [`candidates`], for the pods of an owner that may have many: returns only the part of each pod that [`replica`] selects. Yields
+/// between the pods, but returns the state of the cache at the start.
+pub async fn candidate_pods(
     pods: &Informer<Pod>,
     namespace: &str,
     uid: &str,
     selector: &LabelSelector,
 ) -> Vec<Arc<Pod>> {
-    candidate_parts(pods, namespace, uid, selector, replica)
+    candidate_parts(pods, namespace, uid, selector, replica).await
 }
 
 /// As [`candidate_pods`], with the part of each pod that `part` selects.
-pub fn candidate_parts(
+pub async fn candidate_parts(
     pods: &Informer<Pod>,
     namespace: &str,
     uid: &str,
     selector: &LabelSelector,
     part: fn(&Pod) -> Pod,
 ) -> Vec<Arc<Pod>> {
-    let owned = pods.each_by_index(INDEX_CONTROLLER, &owner_value(namespace, uid));
-    let orphans = pods.each_by_index(INDEX_CONTROLLER, &orphans_of(namespace, selector));
-    owned.chain(orphans).map(|pod| Arc::new(part(&pod))).collect()
+    let (mut parts, mut slice) = (Vec::new(), TimeSlice::start());
+    for pod in candidates(pods, namespace, uid, selector) {
+        parts.push(Arc::new(part(&pod)));
+        slice.yield_if_over().await;
+    }
+    parts
 }
 
 /// The key of the controller that an object references, if the cached object with that name has the same UID.
@@ -235,7 +240,7 @@ pub fn owner_key<O: Namespaced>(owners: &Informer<O>, meta: &ObjectMeta) -> Opti
 /// The keys of owners that controlled the object before a change but no longer do.
 pub fn former_owners<K, O: Namespaced>(change: &Change<K>, owners: &Informer<O>) -> Vec<String> {
     former_values(change)
-        .flat_map(|value| owners.by_index(INDEX_UID, value))
+        .flat_map(|value| owners.each_by_index(INDEX_UID, value))
         .map(|owner| orlop_client::informer::key_of(&*owner))
         .collect()
 }
@@ -264,7 +269,8 @@ pub fn wooers<K: Resource, O: Adopter>(object: &K, owners: &Informer<O>) -> Vec<
     if controller_of(meta).is_some() || !owners.has_indexed(INDEX_NAMESPACE, namespace) {
         return Vec::new();
     }
-    let near = controller_values(object).into_iter().flat_map(|value| owners.by_index(INDEX_SELECTS, &value));
+    let near =
+        controller_values(object).into_iter().flat_map(|value| owners.each_by_index(INDEX_SELECTS, &value));
     let wanting = near.filter(|owner| {
         let selector = owner.selector().and_then(|selector| selector_of(&selector));
         selector.is_some_and(|selector| !selector.is_everything() && fits(&selector, meta.labels.as_ref()))
@@ -300,7 +306,7 @@ mod tests {
         let names = |selector: Value| -> Vec<String> {
             let selector: LabelSelector = serde_json::from_value(selector).unwrap();
             let found = candidates(&pods, "ns", "u1", &selector);
-            found.iter().map(|pod| pod.metadata.name.clone().unwrap()).collect()
+            found.map(|pod| pod.metadata.name.clone().unwrap()).collect()
         };
         assert_eq!(names(json!({"matchLabels": {"app": "web"}})), ["mine", "orphan"]);
         assert_eq!(
@@ -309,8 +315,8 @@ mod tests {
         );
     }
 
-    #[test]
-    fn candidates_are_in_the_namespace_of_the_owner() {
+    #[tokio::test]
+    async fn candidates_are_in_the_namespace_of_the_owner() {
         let pods = Informer::new();
         let in_other = |name: &str, owner: Option<&str>| {
             let mut pod = pod(name, owner, json!({"app": "web"}));
@@ -324,10 +330,10 @@ mod tests {
         pods.apply(in_other("forged-path", Some("ns/u1")));
         index_by_controller(&pods);
         let selector: LabelSelector = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
-        assert!(candidates(&pods, "ns", "u1", &selector).is_empty());
-        assert!(candidate_pods(&pods, "ns", "u1", &selector).is_empty());
+        assert_eq!(candidates(&pods, "ns", "u1", &selector).count(), 0);
+        assert!(candidate_pods(&pods, "ns", "u1", &selector).await.is_empty());
         let found = candidates(&pods, "other", "u1", &selector);
-        let found: Vec<_> = found.iter().map(|pod| pod.metadata.name.as_deref().unwrap()).collect();
+        let found: Vec<_> = found.map(|pod| pod.metadata.name.clone().unwrap()).collect();
         assert_eq!(found, ["forged", "orphan"]);
     }
 

@@ -1,7 +1,7 @@
 //! Creates pods from templates, and compares templates. Pure functions.
 
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -36,13 +36,13 @@ pub fn is_same(one: &PodTemplateSpec, other: &PodTemplateSpec) -> bool {
 /// computation takes tens of milliseconds for the largest templates.
 pub struct Plain<'a> {
     template: &'a PodTemplateSpec,
-    value: OnceCell<Value>,
+    value: OnceLock<Value>,
 }
 
 impl<'a> Plain<'a> {
     /// The form of a template.
     pub fn of(template: &'a PodTemplateSpec) -> Self {
-        Self { template, value: OnceCell::new() }
+        Self { template, value: OnceLock::new() }
     }
 
     /// Whether the other template is the same, ignoring the label that a Deployment adds.

@@ -1,10 +1,11 @@
 //! Requests that several workloads send.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt};
 use orlop_client::api::Api;
 use orlop_client::client::is_not_found;
+use serde_json::{Value, json};
 
 use super::adopt::named;
 use super::error::WorkloadError;
@@ -26,6 +27,29 @@ pub async fn write_status<K: Namespaced>(client: &Client, changed: &K) -> Result
         Err(error) if is_not_found(&error) => Ok(()),
         Err(cause) => Err(WorkloadError::Api { what: "write the status of", object: named(changed), cause }),
     }
+}
+
+/// Changes the number of a revision, if it is still of this version. A patch, because the workload has no data of the revision.
+pub async fn renumber_revision(
+    client: &Client,
+    part: &ControllerRevision,
+    number: i64,
+) -> Result<(), WorkloadError> {
+    patch_revision(client, part, json!({"revision": number}), "renumber").await.map(|_| ())
+}
+
+/// Applies a merge patch to a revision, if it is still of this version.
+pub async fn patch_revision(
+    client: &Client,
+    part: &ControllerRevision,
+    mut patch: Value,
+    what: &'static str,
+) -> Result<ControllerRevision, WorkloadError> {
+    patch["metadata"]["uid"] = json!(part.metadata.uid);
+    patch["metadata"]["resourceVersion"] = json!(part.metadata.resource_version);
+    let api = api_of::<ControllerRevision>(client, part);
+    let written = api.patch(&part.name_any(), &PatchParams::default(), &Patch::Merge(&patch)).await;
+    written.map_err(WorkloadError::api(what, named(part)))
 }
 
 /// Deletes a revision, if it still exists.

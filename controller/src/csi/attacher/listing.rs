@@ -84,8 +84,7 @@ fn lists(driver: &Driver) -> bool {
 async fn compare(attacher: &Attacher, driver: &Driver, queue: &WorkQueue<String>) {
     let before: Vec<Arc<VolumeAttachment>> = attacher
         .attachments
-        .by_index(Attacher::BY_DRIVER, driver.name())
-        .into_iter()
+        .each_by_index(Attacher::BY_DRIVER, driver.name())
         .filter(|attachment| is_at_rest(attachment))
         .collect();
     if before.is_empty() {

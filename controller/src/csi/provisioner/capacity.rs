@@ -163,8 +163,9 @@ impl Provisioner {
         } else {
             vec![None]
         };
-        let classes = self.classes.list();
-        let classes = classes.iter().filter(|class| class.provisioner == driver.name());
+        let classes = self.classes.kept().into_iter().map(|kept| kept.get());
+        let classes: Vec<_> = classes.filter(|class| class.provisioner == driver.name()).collect();
+        let classes = classes.iter();
         let questions = classes.flat_map(|class| segments.iter().map(move |segment| (class, segment)));
         let questions: Vec<_> = questions.collect();
         let mut asked = Vec::with_capacity(questions.len());

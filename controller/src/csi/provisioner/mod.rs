@@ -272,10 +272,8 @@ impl Provisioner {
         let volumes = self.volumes.add_handler(move |change| this.volume_changed(change));
         let this = Arc::clone(self);
         let classes = self.classes.add_handler(move |change: &Change<StorageClass>| {
-            let waiting = this.claims.by_index(OPEN_BY_CLASS, change.key());
-            waiting
-                .iter()
-                .for_each(|claim| this.claim_queue.add(orlop_client::informer::key_of(claim.as_ref())));
+            let waiting = this.claims.each_by_index(OPEN_BY_CLASS, change.key());
+            waiting.for_each(|claim| this.claim_queue.add(orlop_client::informer::key_of(claim.as_ref())));
             this.capacity_changed.notify_one();
         });
         let this = Arc::clone(self);

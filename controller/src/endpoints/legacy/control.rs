@@ -14,7 +14,6 @@ use orlop_client::client::{is_namespace_ending, is_not_found, message_of};
 use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::annotation;
 use orlop_client::names::{ANN_LEADER, COMPONENT_ENDPOINTS, controller, reason};
-use orlop_client::pods::selected;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
@@ -24,7 +23,7 @@ use super::decide::{MOST_PORTS, wanted};
 use crate::context::{Context, ControllerError};
 use crate::endpoints::error::EndpointsError;
 use crate::endpoints::pods::selecting_spec;
-use crate::endpoints::selected::{index_services, services_to_sync};
+use crate::endpoints::selected::{index_services, selected_parts, services_to_sync};
 use crate::endpoints::trigger_time::TriggerTimes;
 
 /// Runs the controller.
@@ -121,7 +120,7 @@ impl Control {
             return Ok(());
         };
         let Some((spec, selector)) = selecting_spec(&service) else { return Ok(()) };
-        let pods: Vec<_> = selected(&self.pods, namespace, selector).collect();
+        let pods = selected_parts(&self.pods, namespace, selector).await;
         let current = self.endpoints.get(&key);
         let version = current.as_ref().and_then(|current| current.metadata.resource_version.clone());
         if let Some(version) = version.filter(|version| self.replaced.contains(&key, version)) {

@@ -1,5 +1,6 @@
 //! How many endpoints each zone needs, in proportion to the CPUs of its nodes. Pure functions. Upstream: topologycache.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
@@ -78,9 +79,13 @@ fn cpu(node: &Node) -> Option<i64> {
 
 /// The share of each zone in the CPUs of all ready nodes. Empty if a node lacks its zone or CPUs, or if there are less than
 /// two zones.
-pub fn shares<'n>(nodes: impl IntoIterator<Item = &'n Node>) -> BTreeMap<String, f64> {
+pub fn shares(nodes: impl IntoIterator<Item = impl Borrow<Node>>) -> BTreeMap<String, f64> {
     let mut by_zone: BTreeMap<String, i64> = BTreeMap::new();
-    for node in nodes.into_iter().filter(|node| !is_control_plane(node) && is_node_ready(node)) {
+    for node in nodes {
+        let node = node.borrow();
+        if is_control_plane(node) || !is_node_ready(node) {
+            continue;
+        }
         let (Some(zone), Some(cpu)) = (zone(node), cpu(node)) else { return BTreeMap::new() };
         let sum = by_zone.entry(zone.to_owned()).or_default();
         *sum = sum.saturating_add(cpu);

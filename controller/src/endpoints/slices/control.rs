@@ -10,7 +10,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_ENDPOINT_SLICES, controller, reason};
-use orlop_client::pods::selected;
+use orlop_client::packed_object::PackedObject;
 use orlop_client::queue::{RateLimit, WorkQueue};
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
@@ -23,7 +23,7 @@ use super::topology::{HintEvent, Topology};
 use crate::context::{Context, ControllerError};
 use crate::endpoints::error::EndpointsError;
 use crate::endpoints::pods::selecting_spec;
-use crate::endpoints::selected::{index_services, services_to_sync};
+use crate::endpoints::selected::{index_services, selected_parts, services_to_sync};
 use crate::endpoints::slice::{index_by_service, slices_of};
 use crate::endpoints::slice_tracker::SliceTracker;
 use crate::endpoints::trigger_time::TriggerTimes;
@@ -135,9 +135,9 @@ struct Control {
 impl Control {
     /// Computes the shares of the zones. Returns the Services to sync.
     fn set_nodes(&self) -> Vec<String> {
-        let nodes = self.nodes.list();
+        let nodes = self.nodes.kept();
         let mut topology = self.topology.lock();
-        topology.set_nodes(nodes.iter().map(Arc::as_ref));
+        topology.set_nodes(nodes.iter().map(PackedObject::get));
         topology.overloaded()
     }
 
@@ -150,7 +150,7 @@ impl Control {
             return Ok(());
         };
         let Some((spec, selector)) = selecting_spec(&service) else { return Ok(()) };
-        let pods: Vec<_> = selected(&self.pods, split_key(&key).0, selector).collect();
+        let pods = selected_parts(&self.pods, split_key(&key).0, selector).await;
         let mut slices = slices_of(&self.slices, &key, MANAGER);
         if self.tracker.is_stale(&key, &slices) {
             return Err(EndpointsError::StaleSlices);

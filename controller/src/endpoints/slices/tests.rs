@@ -275,7 +275,7 @@ fn topology_mode_assigns_endpoints_to_zones() {
         "1 three in zone a, one in b"
     );
     assert!(world.topology.lock().overloaded().is_empty(), "2");
-    world.topology.lock().set_nodes([]);
+    world.topology.lock().set_nodes(std::iter::empty::<Arc<Node>>());
     assert_eq!(world.topology.lock().overloaded(), ["ns/s"], "3 the nodes are gone");
     let text = "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes";
     assert_eq!(world.settle().event, disabled(text), "3");

@@ -1,6 +1,7 @@
 //! Assigns the endpoints of a Service to zones in proportion to their CPUs, for the annotation
 //! `service.kubernetes.io/topology-mode: Auto`. Pure state without requests. Upstream: topologycache.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -54,7 +55,7 @@ pub fn is_requested(service: &Service) -> bool {
 
 impl Topology {
     /// Computes the shares of the zones.
-    pub fn set_nodes<'n>(&mut self, nodes: impl IntoIterator<Item = &'n Node>) {
+    pub fn set_nodes(&mut self, nodes: impl IntoIterator<Item = impl Borrow<Node>>) {
         self.shares = shares(nodes);
     }
 

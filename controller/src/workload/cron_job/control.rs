@@ -23,7 +23,7 @@ use orlop_client::recorder::{EventType, Recorder, reference};
 use orlop_client::worker;
 
 use super::decide::{Start, Uids, active, is_active, observe, remove_active, start, unlisted};
-use super::jobs::{new_job, surplus};
+use super::jobs::{job_part, new_job, surplus};
 use super::times::{due, has_zone, next_in, schedule};
 use crate::context::{Context, ControllerError};
 use crate::workload::adopt::named;
@@ -33,6 +33,7 @@ use crate::workload::owned::{
     owner_value,
 };
 use crate::workload::writes::{api_of, write_status};
+use orlop_client::time_slice::TimeSlice;
 
 use EventType::{Normal, Warning};
 
@@ -113,8 +114,7 @@ impl Manager {
         let Some(cached) = self.crons.get(&key) else { return Ok(()) };
         let uid = cached.metadata.uid.as_deref().unwrap_or_default();
         let namespace = split_key(&key).0;
-        let mut jobs = self.jobs.by_index(INDEX_CONTROLLER, &owner_value(namespace, uid));
-        jobs.retain(|job| is_controlled::<CronJob>(&job.metadata, namespace, uid));
+        let jobs = self.jobs_of(namespace, uid).await;
         let newer = self.newer(&cached, &jobs).await;
         let mut draft = Draft {
             cron: match &newer {
@@ -143,6 +143,18 @@ impl Manager {
             self.queue.add_after(key, delay);
         }
         Ok(())
+    }
+
+    /// The parts of the Jobs of a CronJob. Decodes one Job at a time: their templates may be large.
+    async fn jobs_of(&self, namespace: &str, uid: &str) -> Vec<Arc<Job>> {
+        let (mut jobs, mut slice) = (Vec::new(), TimeSlice::start());
+        for job in self.jobs.each_by_index(INDEX_CONTROLLER, &owner_value(namespace, uid)) {
+            if is_controlled::<CronJob>(&job.metadata, namespace, uid) {
+                jobs.push(Arc::new(job_part(&job)));
+            }
+            slice.yield_if_over().await;
+        }
+        jobs
     }
 
     /// The CronJob on the server, if its status lists a running Job that the cached status lacks: the cached one may be older than the

@@ -13,17 +13,18 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::backoff::FailedPods;
-use super::history;
+use super::history::{self, RevisionReader};
 use super::manage::{BURST, DaemonInput, PodChanges, by_node, manage};
-use super::node_updates::{concerned, is_relevant};
-use super::placement::{Fit, Placement, daemon_part, new_pod, require_node};
+use super::node_table::NodeTable;
+use super::node_updates::{INDEX_ON_NODE, index_by_set_and_node, must_sync, on_node};
+use super::placement::{Fit, Placement, daemon_part, new_pod, placement_pod, require_node};
+use super::requirements::RequirementTable;
 use super::rollout::rolling_update;
 use super::status::status;
 use super::strategy::{is_rolling, min_ready_seconds};
 use super::writes::Writer;
 use crate::context::{Context, ControllerError};
-use crate::scheduler::cluster::NodeFacts;
-use crate::workload::adopt::claim;
+use crate::workload::adopt::{claim, claim_parts};
 use crate::workload::error::WorkloadError;
 use crate::workload::expectations::Expectations;
 use crate::workload::owned::{
@@ -38,9 +39,9 @@ use orlop_apimachinery::clock::Clock;
 use orlop_client::informer::{Change, Informer, key_of, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_DAEMON_SET, controller, reason};
-use orlop_client::pods::index_by_node;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
+use orlop_client::time_slice::TimeSlice;
 use orlop_client::worker;
 
 /// Runs the DaemonSet controller.
@@ -53,18 +54,23 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             sets: context.informers.of(),
             revisions: context.informers.of(),
             pods: context.informers.pods(),
-            nodes: context.informers.nodes(),
+            nodes: Arc::default(),
+            requirements: Arc::default(),
             expectations: Arc::default(),
             failed: Mutex::default(),
             queue: queue.clone(),
             recorder: context.recorder(COMPONENT_DAEMON_SET),
             clock: context.clock,
         };
+        let nodes = context.informers.nodes();
         index_owners(&this.sets);
         index_by_controller(&this.revisions);
         let _sets = this.sets.add_handler({
-            let queue = queue.clone();
-            move |change: &Change<DaemonSet>| queue.add(change.key().to_string())
+            let (queue, requirements) = (queue.clone(), Arc::clone(&this.requirements));
+            move |change: &Change<DaemonSet>| {
+                requirements.apply(change);
+                queue.add(change.key().to_string());
+            }
         });
         let _pods = this.pods.add_handler({
             let (queue, sets) = (queue.clone(), this.sets.clone());
@@ -75,16 +81,15 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             let (queue, sets) = (queue.clone(), this.sets.clone());
             move |change: &Change<ControllerRevision>| member_changed(change, &sets, &queue)
         });
-        let _nodes = this.nodes.add_handler({
-            let changed_nodes = changed_nodes.clone();
+        let _nodes = nodes.add_handler({
+            let (changed_nodes, table) = (changed_nodes.clone(), Arc::clone(&this.nodes));
             move |change: &Change<Node>| {
-                if is_relevant(change) {
+                if table.apply(change) {
                     changed_nodes.add(change.key().to_string());
                 }
             }
         });
-        let synced =
-            join4(this.sets.synced(), this.revisions.synced(), this.pods.synced(), this.nodes.synced());
+        let synced = join4(this.sets.synced(), this.revisions.synced(), this.pods.synced(), nodes.synced());
         if !context.ready(synced).await {
             return Ok(());
         }
@@ -106,7 +111,8 @@ struct Manager {
     sets: Informer<DaemonSet>,
     revisions: Informer<ControllerRevision>,
     pods: Informer<Pod>,
-    nodes: Informer<Node>,
+    nodes: Arc<NodeTable>,
+    requirements: Arc<RequirementTable>,
     expectations: Arc<Expectations>,
     failed: Mutex<FailedPods>,
     queue: WorkQueue<String>,
@@ -119,9 +125,15 @@ impl Manager {
         if self.sets.is_empty() {
             return Ok(());
         }
-        index_by_node(&self.pods);
-        if let Some(node) = self.nodes.get(&key) {
-            concerned(&node, &self.sets, &self.pods).into_iter().for_each(|key| self.queue.add(key));
+        index_by_set_and_node(&self.pods);
+        let Some(node) = self.nodes.get(&key) else { return Ok(()) };
+        let mut slice = TimeSlice::start();
+        for (set, wanted) in self.requirements.all(&self.sets) {
+            let has_pod = self.pods.has_indexed(INDEX_ON_NODE, &on_node(&node.name, &set));
+            if must_sync(wanted.on(&node), has_pod, wanted.misscheduled) {
+                self.queue.add(set.to_string());
+            }
+            slice.yield_if_over().await;
         }
         Ok(())
     }
@@ -146,13 +158,16 @@ impl Manager {
         // Check this before reading the pods: a change in between is then counted twice at worst, never missed.
         let (namespace, uid) = (split_key(&key).0, set.metadata.uid.as_deref().unwrap_or_default());
         let is_current = self.expectations.are_met(&key, uid);
+        let Some(reader) = RevisionReader::of(&set) else { return Ok(()) };
         let found = candidates(&self.revisions, namespace, uid, &spec.selector);
-        let revisions = claim(&self.writer.0, set.as_ref(), &selector, found, |_| true).await?;
-        let found = candidate_parts(&self.pods, namespace, uid, &spec.selector, daemon_part);
+        let part = |revision: Arc<ControllerRevision>| reader.part(&revision);
+        let revisions = claim_parts(&self.writer.0, set.as_ref(), &selector, found, part).await?;
+        let revisions: Vec<_> = revisions.into_iter().flatten().collect();
+        let found = candidate_parts(&self.pods, namespace, uid, &spec.selector, daemon_part).await;
         let pods = claim(&self.writer.0, set.as_ref(), &selector, found, |_| true).await?;
         let (hash, old) = self.writer.history(&set, revisions, &pods).await?;
 
-        let (nodes, on_nodes, now) = (self.fits(&set), by_node(&pods), self.clock.now());
+        let (nodes, on_nodes, now) = (self.fits(&set).await, by_node(&pods), self.clock.now());
         let input = DaemonInput { set: &set, hash: &hash, nodes: &nodes, pods: &on_nodes, now };
         let failure = match is_current {
             true => self.update(&key, &input, &pods, &old).await.err(),
@@ -169,18 +184,15 @@ impl Manager {
     }
 
     /// Whether the DaemonSet runs on each node.
-    fn fits(&self, set: &DaemonSet) -> BTreeMap<String, Fit> {
-        let pod = new_pod(set, "");
-        let placement = Placement::of(&pod);
-        let nodes = self.nodes.kept();
-        nodes
-            .iter()
-            .map(|node| {
-                let node = NodeFacts::of(&node.get());
-                let fit = placement.on(&node);
-                (node.name, fit)
-            })
-            .collect()
+    async fn fits(&self, set: &DaemonSet) -> BTreeMap<String, Fit> {
+        let pod = placement_pod(set);
+        let (placement, mut slice) = (Placement::of(&pod), TimeSlice::start());
+        let mut fits = BTreeMap::new();
+        for node in self.nodes.all() {
+            fits.insert(node.name.clone(), placement.on(&node));
+            slice.yield_if_over().await;
+        }
+        fits
     }
 
     /// Creates and deletes pods, continues the update, and deletes old revisions.

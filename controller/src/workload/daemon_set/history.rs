@@ -9,49 +9,43 @@ use kube::core::ObjectMeta;
 
 use crate::workload::hash;
 use crate::workload::owned::{controller_reference, is_neighbour};
+use crate::workload::parts::revision_part;
 use crate::workload::stateful_set::identity::LABEL_REVISION;
 use crate::workload::stateful_set::revisions::{Revision, data};
 use crate::workload::template::Plain;
-
-/// The revisions of a DaemonSet.
-#[derive(Debug, Default)]
-pub struct History {
-    /// Those with the current template, normally one.
-    pub current: Vec<ControllerRevision>,
-    /// The others.
-    pub old: Vec<ControllerRevision>,
-}
 
 /// The hash of a revision, with which its pods are labelled.
 pub fn hash_of(revision: &ControllerRevision) -> &str {
     revision.metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_REVISION)).map_or("", String::as_str)
 }
 
-/// The labels of an adopted revision that has no hash yet: its name becomes its hash.
-pub fn missing_hash(revision: &ControllerRevision) -> Option<ControllerRevision> {
-    let has_hash =
-        revision.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL_REVISION));
-    (!has_hash).then(|| {
-        let mut changed = revision.clone();
-        let name = changed.metadata.name.clone().unwrap_or_default();
-        changed.metadata.labels.get_or_insert_default().insert(LABEL_REVISION.to_owned(), name);
-        changed
-    })
+/// Whether an adopted revision has no hash yet. Its name then becomes its hash.
+pub fn lacks_hash(revision: &ControllerRevision) -> bool {
+    !revision.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL_REVISION))
 }
 
-/// Separates the revisions with the current template. Drops revisions of other namespaces: their owners are not the
-/// set. Yields between the revisions, because the history and its templates may be large.
-pub async fn split(set: &DaemonSet, revisions: Vec<ControllerRevision>) -> History {
-    let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
-    let (plain, mut history) = (Plain::of(&template), History::default());
-    for revision in revisions.into_iter().filter(|one| is_neighbour(&one.metadata, &set.metadata)) {
-        match Revision::of(&revision).is_ok_and(|known| plain.is(&known.template)) {
-            true => history.current.push(revision),
-            false => history.old.push(revision),
-        }
-        tokio::task::yield_now().await;
+/// Reads the revisions of a DaemonSet one at a time.
+pub struct RevisionReader<'a> {
+    set: &'a DaemonSet,
+    plain: Plain<'a>,
+}
+
+impl<'a> RevisionReader<'a> {
+    /// The reader for this DaemonSet; `None` if the set has no specification.
+    pub fn of(set: &'a DaemonSet) -> Option<Self> {
+        let template = &set.spec.as_ref()?.template;
+        Some(Self { set, plain: Plain::of(template) })
     }
-    history
+
+    /// The part of a revision, and whether it has the current template. `None` for a revision of another namespace: its owner is not
+    /// the set.
+    pub fn part(&self, revision: &ControllerRevision) -> Option<(bool, ControllerRevision)> {
+        if !is_neighbour(&revision.metadata, &self.set.metadata) {
+            return None;
+        }
+        let is_current = Revision::of(revision).is_ok_and(|known| self.plain.is(&known.template));
+        Some((is_current, revision_part(revision)))
+    }
 }
 
 /// The number that the current revision must have: higher than those of all others.
@@ -131,29 +125,30 @@ mod tests {
             json!({"spec": {"template": {"$patch": "replace", "metadata": {"labels": {"app": "x"}},
                 "spec": {"containers": [{"name": "c", "image": "v1"}]}}}})
         );
-        assert_eq!(missing_hash(&revision), None);
+        assert!(!lacks_hash(&revision));
         set.status.get_or_insert_default().collision_count = Some(1);
         assert_ne!(new_revision(&set, 1).metadata.name, revision.metadata.name);
         let mut orphan = revision.clone();
         orphan.metadata.labels = None;
-        assert_eq!(hash_of(&missing_hash(&orphan).unwrap()), revision.metadata.name.unwrap());
+        assert!(lacks_hash(&orphan));
     }
 
-    #[tokio::test]
-    async fn current_template_is_found_in_the_history() {
-        let revisions = vec![
-            new_revision(&set("v1", 10), 1),
-            new_revision(&set("v2", 10), 2),
-            new_revision(&set("v1", 10), 3),
-            new_revision(&set("v3", 10), 4),
-        ];
+    #[test]
+    fn current_template_is_found_in_the_history() {
         let mut foreign = new_revision(&set("v1", 10), 9);
         foreign.metadata.namespace = Some("other".to_owned());
-        let history = split(&set("v1", 10), [revisions, vec![foreign]].concat()).await;
-        let numbers = |list: &[ControllerRevision]| list.iter().map(|one| one.revision).collect::<Vec<_>>();
-        assert_eq!((numbers(&history.current), numbers(&history.old)), (vec![1, 3], vec![2, 4]));
-        assert_eq!((newest(&history.current), newest(&[])), (Some(1), None));
-        assert_eq!((next_number(&history.old), next_number(&[])), (5, 1));
+        let set_now = set("v1", 10);
+        let reader = RevisionReader::of(&set_now).unwrap();
+        let found = ["v1", "v2", "v1", "v3"].iter().zip(1..).map(|(image, number)| {
+            let (is_current, part) = reader.part(&new_revision(&set(image, 10), number)).unwrap();
+            assert_eq!(part.data, None);
+            (is_current, part.revision)
+        });
+        assert_eq!(found.collect::<Vec<_>>(), [(true, 1), (false, 2), (true, 3), (false, 4)]);
+        assert_eq!(reader.part(&foreign), None);
+        let numbered = |number: i64| new_revision(&set("v2", 10), number);
+        assert_eq!((newest(&[numbered(1), numbered(3)]), newest(&[])), (Some(1), None));
+        assert_eq!((next_number(&[numbered(2), numbered(4)]), next_number(&[])), (5, 1));
     }
 
     #[test]

@@ -2,26 +2,35 @@
 //! pods, and this queues their DaemonSets. Upstream: syncNodeUpdate.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
-use orlop_client::informer::{Change, Informer, key_of};
-use orlop_client::pods::INDEX_NODE;
-use std::collections::HashSet;
+use orlop_client::informer::Informer;
+use orlop_client::pods::node_name;
 
-use super::placement::{Fit, Placement, new_pod};
-use crate::scheduler::cluster::NodeFacts;
+use super::placement::Fit;
 use crate::workload::owned::controller_of;
 
-/// Whether the change may concern DaemonSets. They depend on the labels and taints of a node.
-pub fn is_relevant(change: &Change<Node>) -> bool {
-    let Some(new) = change.new.as_deref() else { return false };
-    let Some(old) = change.old().filter(|_| !change.replaced()) else { return true };
-    let (old, new) = (NodeFacts::of(old), NodeFacts::of(new));
-    old.labels != new.labels || old.taints != new.taints
+/// Name of the index of the pods of DaemonSets. Its values are those of [`on_node`].
+pub const INDEX_ON_NODE: &str = "daemon-set-on-node";
+
+/// Adds [`INDEX_ON_NODE`].
+pub fn index_by_set_and_node(pods: &Informer<Pod>) {
+    pods.add_index(INDEX_ON_NODE, |pod| value_of(pod).into_iter().collect());
+}
+
+fn value_of(pod: &Pod) -> Option<String> {
+    let owner = controller_of(&pod.metadata).filter(|owner| owner.kind == DaemonSet::kind(&()))?;
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    Some(on_node(node_name(pod)?, &format!("{namespace}/{}", owner.name)))
+}
+
+/// The value of the pods on this node of the DaemonSet with this key.
+pub fn on_node(node: &str, set: &str) -> String {
+    [node, "/", set].concat()
 }
 
 /// Whether a DaemonSet must be synced because of a node. `has_pod`: a pod of it is assigned to the node.
-fn must_sync(fit: Fit, has_pod: bool, misscheduled: i32) -> bool {
+pub fn must_sync(fit: Fit, has_pod: bool, misscheduled: i32) -> bool {
     match (fit, has_pod) {
         (Fit::Runs, false) | (Fit::Never, true) => true,
         // A misscheduled pod may be on a suitable node again.
@@ -30,27 +39,33 @@ fn must_sync(fit: Fit, has_pod: bool, misscheduled: i32) -> bool {
     }
 }
 
-/// The keys of the DaemonSets that must be synced because of this node. `pods` needs the index [`INDEX_NODE`].
-pub fn concerned(node: &Node, sets: &Informer<DaemonSet>, pods: &Informer<Pod>) -> Vec<String> {
-    let facts = NodeFacts::of(node);
-    let owner_key = |pod: &Pod| {
-        let owner = controller_of(&pod.metadata).filter(|owner| owner.kind == DaemonSet::kind(&()))?;
-        Some(format!("{}/{}", pod.metadata.namespace.as_deref().unwrap_or_default(), owner.name))
-    };
-    let with_pods: HashSet<String> =
-        pods.each_by_index(INDEX_NODE, &facts.name).filter_map(|pod| owner_key(&pod)).collect();
-    let must_sync = |set: &DaemonSet| {
-        let pod = new_pod(set, "");
-        let misscheduled = set.status.as_ref().map_or(0, |status| status.number_misscheduled);
-        must_sync(Placement::of(&pod).on(&facts), with_pods.contains(&key_of(set)), misscheduled)
-    };
-    let all = sets.kept();
-    all.iter().map(|kept| kept.get()).filter(|set| must_sync(set)).map(|set| key_of(set.as_ref())).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn pods_are_indexed_by_node_and_set() {
+        let pod = |kind: &str, node: &str| -> Pod {
+            let owner =
+                json!({"apiVersion": "apps/v1", "kind": kind, "name": "d", "uid": "u", "controller": true});
+            serde_json::from_value(
+                json!({"metadata": {"namespace": "ns", "name": "p", "ownerReferences": [owner]},
+                "spec": {"nodeName": node, "containers": []}}),
+            )
+            .unwrap()
+        };
+        let pods = Informer::new();
+        index_by_set_and_node(&pods);
+        for (kind, node, wanted) in
+            [("DaemonSet", "a", true), ("ReplicaSet", "a", false), ("DaemonSet", "b", false)]
+        {
+            pods.apply(pod(kind, node));
+            assert_eq!(pods.has_indexed(INDEX_ON_NODE, &on_node("a", "ns/d")), wanted, "{kind} {node}");
+        }
+    }
 
     #[test]
     fn node_concerns_sets_whose_pods_change() {

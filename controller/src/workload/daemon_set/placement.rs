@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{
-    NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Toleration,
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Toleration,
 };
 
 use crate::scheduler::cluster::NodeFacts;
@@ -84,6 +84,35 @@ pub fn new_pod(set: &DaemonSet, hash: &str) -> Pod {
     labels.insert(LABEL_REVISION.to_owned(), hash.to_owned());
     add_tolerations(pod.spec.get_or_insert_default());
     pod
+}
+
+/// The part of a pod from [`new_pod`] that [`Placement`] reads.
+pub fn placement_pod(set: &DaemonSet) -> Pod {
+    let template = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let mut part = template.map(required_part).unwrap_or_default();
+    add_tolerations(&mut part);
+    Pod { spec: Some(part), ..Pod::default() }
+}
+
+fn required_part(spec: &PodSpec) -> PodSpec {
+    let required = spec
+        .affinity
+        .as_ref()
+        .and_then(|affinity| affinity.node_affinity.as_ref())
+        .and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.clone());
+    let node_affinity = required.map(|required| NodeAffinity {
+        required_during_scheduling_ignored_during_execution: Some(required),
+        ..NodeAffinity::default()
+    });
+    PodSpec {
+        affinity: node_affinity
+            .map(|affinity| Affinity { node_affinity: Some(affinity), ..Affinity::default() }),
+        host_network: spec.host_network,
+        node_name: spec.node_name.clone(),
+        node_selector: spec.node_selector.clone(),
+        tolerations: spec.tolerations.clone(),
+        ..PodSpec::default()
+    }
 }
 
 /// The number of changes of the template; `None` without the annotation.
@@ -236,8 +265,10 @@ mod tests {
             ),
         ];
         for (name, template, taints, wanted) in table {
-            let pod = new_pod(&set(template), "h");
-            assert_eq!(Placement::of(&pod).on(&node(taints)), wanted, "{name}");
+            let node = node(taints);
+            for pod in [new_pod(&set(template.clone()), "h"), placement_pod(&set(template))] {
+                assert_eq!(Placement::of(&pod).on(&node), wanted, "{name}");
+            }
         }
     }
 

@@ -10,31 +10,33 @@ use kube::api::{Patch, PatchParams, PostParams};
 use orlop_client::api::Api;
 use serde_json::json;
 
-use super::history::{self, History, hash_of, missing_hash, new_revision, newest, next_number};
+use super::history::{hash_of, lacks_hash, new_revision, newest, next_number};
 use super::writes::Writer;
 use crate::workload::adopt::named;
 use crate::workload::error::WorkloadError;
+use crate::workload::parts::revision_part;
 use crate::workload::stateful_set::identity::{LABEL_REVISION, revision_of};
 use crate::workload::stateful_set::revisions::Revision;
-use crate::workload::writes::delete_revision;
+use crate::workload::writes::{delete_revision, patch_revision, renumber_revision};
 use orlop_client::client::{is_already_exists, is_not_found};
 
 impl Writer {
-    /// Returns the hash of the current template and the revisions of the other ones.
+    /// Returns the hash of the current template and the revisions of the other ones. `found` are the parts of the revisions, and whether
+    /// they have the current template.
     pub(super) async fn history(
         &self,
         set: &DaemonSet,
-        found: Vec<Arc<ControllerRevision>>,
+        found: Vec<(bool, ControllerRevision)>,
         pods: &[Arc<Pod>],
     ) -> Result<(String, Vec<ControllerRevision>), WorkloadError> {
-        let mut revisions = Vec::new();
-        for revision in found {
-            revisions.push(match missing_hash(&revision) {
-                Some(changed) => self.replace_revision(&changed, "label").await?,
-                None => Arc::unwrap_or_clone(revision),
-            });
+        let (mut current, mut old) = (Vec::new(), Vec::new());
+        for (is_current, mut revision) in found {
+            if lacks_hash(&revision) {
+                let patch = json!({"metadata": {"labels": {LABEL_REVISION: revision.metadata.name}}});
+                revision = revision_part(&patch_revision(&self.0, &revision, patch, "label").await?);
+            }
+            if is_current { current.push(revision) } else { old.push(revision) }
         }
-        let History { mut current, old } = history::split(set, revisions).await;
         let number = next_number(&old);
         let Some(at) = newest(&current) else {
             let made = self.create_revision(set, number).await?;
@@ -43,8 +45,7 @@ impl Writer {
         let remaining = current.swap_remove(at);
         self.remove_duplicates(&remaining, &current, pods).await?;
         if remaining.revision < number {
-            let changed = ControllerRevision { revision: number, ..remaining.clone() };
-            self.replace_revision(&changed, "renumber").await?;
+            renumber_revision(&self.0, &remaining, number).await?;
         }
         Ok((hash_of(&remaining).to_owned(), old))
     }
@@ -102,15 +103,5 @@ impl Writer {
         status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
         self.write_status(set, status).await?;
         Err(WorkloadError::Api { what: "create", object, cause })
-    }
-
-    async fn replace_revision(
-        &self,
-        changed: &ControllerRevision,
-        what: &'static str,
-    ) -> Result<ControllerRevision, WorkloadError> {
-        let api: Api<ControllerRevision> = self.api(changed);
-        let written = api.replace(&changed.name_any(), &PostParams::default(), changed).await;
-        written.map_err(WorkloadError::api(what, named(changed)))
     }
 }

@@ -2,27 +2,26 @@
 //! conditional on the version that the plan was computed from. After a failed write, the next sync computes a
 //! new plan and finds the writes that succeeded.
 
-use std::sync::Arc;
-
 use futures::future::{BoxFuture, join3};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt};
 use orlop_client::api::Api;
 
 use super::amounts::{Strategy, strategy};
 use super::plan::{DeploymentInput, Plan, plan};
 use super::rollback::{self, Rollback};
-use super::sets::{ANN_REVISION, find_new, replicas};
+use super::sets::{ANN_REVISION, OwnSets, replicas, set_patch};
 use super::status;
 use crate::context::{Context, ControllerError};
-use crate::workload::adopt::{claim, named};
+use crate::workload::adopt::{claim_parts, named};
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
     INDEX_CONTROLLER, INDEX_UID, candidates, former_owners, former_values, index_by_controller, index_owners,
     is_controlled, owner_key, owner_value, selector_of, wooers,
 };
+use crate::workload::parts::whole;
 use crate::workload::template::is_same;
 use crate::workload::writes::{api_of, write_status};
 use orlop_apimachinery::clock::Clock;
@@ -93,7 +92,7 @@ fn pod_left(
     queue: &WorkQueue<String>,
 ) {
     for value in former_values(change) {
-        for set in sets.by_index(INDEX_UID, value) {
+        for set in sets.each_by_index(INDEX_UID, value) {
             let Some(key) = owner_key(deployments, &set.metadata) else { continue };
             if deployments.get(&key).is_some_and(|deployment| strategy(&deployment) == Strategy::Recreate) {
                 queue.add(key.to_string());
@@ -119,15 +118,16 @@ impl Deployer {
         let Some(selector) = selector_of(&spec.selector) else { return Ok(()) };
         index_by_controller(&self.pods);
         let (namespace, uid) = (split_key(&key).0, deployment.metadata.uid.as_deref().unwrap_or_default());
+        let Some(mut own) = OwnSets::of(&deployment) else { return Ok(()) };
         let found = candidates(&self.sets, namespace, uid, &spec.selector);
-        let sets = claim(&self.client, deployment.as_ref(), &selector, found, |_| true).await?;
-        let sets: Vec<ReplicaSet> = sets.into_iter().map(Arc::unwrap_or_clone).collect();
+        claim_parts(&self.client, deployment.as_ref(), &selector, found, |set| own.add(set)).await?;
+        let (sets, new) = own.into_parts();
         let is_paused = spec.paused == Some(true) || is_terminating(deployment.as_ref());
-        if let Some(rollback) = rollback::requested(&deployment, &sets).filter(|_| !is_paused) {
+        let whole = |part: &ReplicaSet| whole(&self.sets, part);
+        if let Some(rollback) = rollback::requested(&deployment, &sets, whole).filter(|_| !is_paused) {
             return self.roll_back(rollback).await;
         }
         let now = self.clock.now();
-        let new = find_new(&deployment, &sets).await;
         let plan = {
             let has_pods = |uid: &str| {
                 let mut pods = self.pods.each_by_index(INDEX_CONTROLLER, &owner_value(namespace, uid));
@@ -250,9 +250,9 @@ impl Deployer {
         old: &ReplicaSet,
         new: &ReplicaSet,
     ) -> Result<(), WorkloadError> {
-        let name = new.name_any();
-        let written =
-            self.api::<ReplicaSet>(deployment).replace(&name, &PostParams::default(), &new.clone()).await;
+        let (name, api) = (new.name_any(), self.api::<ReplicaSet>(deployment));
+        let patch = Patch::Merge(set_patch(old, new));
+        let written = api.patch(&name, &PatchParams::default(), &patch).await;
         written.map_err(WorkloadError::api("update", named(new)))?;
         self.tell_scaled(deployment, &name, replicas(old), replicas(new));
         Ok(())

@@ -3,6 +3,7 @@
 //! pkg/controller/deployment/rollback.go.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use orlop_client::meta::annotation;
@@ -22,8 +23,13 @@ pub struct Rollback {
 }
 
 /// The rollback that the Deployment requests, if any. A revision of 0 is the one before the current. ReplicaSets of
-/// other namespaces are ignored: the pods of the Deployment would run their template.
-pub fn requested(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<Rollback> {
+/// other namespaces are ignored: the pods of the Deployment would run their template. `whole` returns the object of one of `sets`, which
+/// may lack their templates; if the object no longer exists, the result is `None`.
+pub fn requested(
+    deployment: &Deployment,
+    sets: &[ReplicaSet],
+    whole: impl Fn(&ReplicaSet) -> Option<Arc<ReplicaSet>>,
+) -> Option<Rollback> {
     let wanted: i64 = annotation(deployment, ANN_ROLLBACK_TO)?.parse().ok()?;
     let mut changed = deployment.clone();
     changed.metadata.annotations.get_or_insert_default().remove(ANN_ROLLBACK_TO);
@@ -40,7 +46,7 @@ pub fn requested(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<Rollbac
             "DeploymentRollbackRevisionNotFound",
             "Unable to find the revision to rollback to.".to_owned(),
         ),
-        Some(set) => match restore(&mut changed, set) {
+        Some(set) => match restore(&mut changed, whole(set)?.as_ref()) {
             true => {
                 let message = format!("Rolled back deployment {name:?} to revision {wanted}");
                 (EventType::Normal, "DeploymentRollback", message)
@@ -87,6 +93,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    fn requested(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<Rollback> {
+        super::requested(deployment, sets, |set| Some(Arc::new(set.clone())))
+    }
 
     fn template(image: &str, hash: Option<&str>) -> Value {
         let labels = match hash {

@@ -2,13 +2,16 @@
 //! the annotations that store them. Pure functions. Upstream: util/deployment_util.go.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
 use kube::core::ObjectMeta;
+use serde_json::{Value, json};
 
 use super::amounts::{max_surge, wanted};
 use crate::workload::hash;
 use crate::workload::owned::{controller_reference, is_neighbour};
+use crate::workload::replicas::decide::REPLICA_FAILURE;
 use crate::workload::template::{LABEL_TEMPLATE_HASH, Plain};
 use orlop_client::meta::annotation;
 
@@ -31,6 +34,8 @@ const NOT_COPIED: [&str; 6] = [
     ANN_DESIRED,
     ANN_MAX,
 ];
+/// The annotations of a ReplicaSet from which a Deployment decides.
+const NUMBERS: [&str; 3] = [ANN_REVISION, ANN_DESIRED, ANN_MAX];
 /// Maximum length of the revision history, in characters. Upstream: maxRevHistoryLengthInChars.
 const MAX_HISTORY: usize = 2000;
 
@@ -81,21 +86,101 @@ pub fn age(set: &ReplicaSet) -> (Option<jiff::Timestamp>, String) {
     (created, set.metadata.name.clone().unwrap_or_default())
 }
 
-/// The index of the ReplicaSet with the Deployment's namespace and template; the oldest if there are several. Yields between the
-/// ReplicaSets, because the history and its templates may be large.
-pub async fn find_new(deployment: &Deployment, sets: &[ReplicaSet]) -> Option<usize> {
-    let template = &deployment.spec.as_ref()?.template;
-    let plain = Plain::of(template);
-    let mut ages: Vec<_> = sets.iter().map(age).enumerate().collect();
-    ages.sort_by(|(_, a), (_, b)| a.cmp(b));
-    for (at, _) in ages {
-        let own = sets[at].spec.as_ref().and_then(|spec| spec.template.as_ref());
-        if is_neighbour(&sets[at].metadata, &deployment.metadata) && own.is_some_and(|own| plain.is(own)) {
-            return Some(at);
-        }
-        tokio::task::yield_now().await;
+/// The ReplicaSets of a Deployment, which are added one at a time. Only that with the Deployment's template is stored completely: decoded
+/// templates may need many times the memory of the store.
+pub struct OwnSets<'a> {
+    deployment: &'a Deployment,
+    plain: Plain<'a>,
+    sets: Vec<ReplicaSet>,
+    new: Option<usize>,
+}
+
+impl<'a> OwnSets<'a> {
+    /// No ReplicaSets yet; `None` if the Deployment has no specification.
+    pub fn of(deployment: &'a Deployment) -> Option<Self> {
+        let template = &deployment.spec.as_ref()?.template;
+        Some(Self { deployment, plain: Plain::of(template), sets: Vec::new(), new: None })
     }
-    None
+
+    /// Adds a ReplicaSet.
+    pub fn add(&mut self, set: Arc<ReplicaSet>) {
+        let at = self.sets.len();
+        if !self.is_new(&set) {
+            return self.sets.push(set_part(&set));
+        }
+        if let Some(former) = self.new.replace(at) {
+            self.sets[former] = set_part(&self.sets[former]);
+        }
+        self.sets.push(Arc::unwrap_or_clone(set));
+    }
+
+    /// Whether this is the oldest ReplicaSet so far with the Deployment's namespace and template.
+    fn is_new(&self, set: &ReplicaSet) -> bool {
+        is_neighbour(&set.metadata, &self.deployment.metadata)
+            && self.new.is_none_or(|known| age(set) < age(&self.sets[known]))
+            && set.spec.as_ref().and_then(|spec| spec.template.as_ref()).is_some_and(|own| self.plain.is(own))
+    }
+
+    /// The ReplicaSets in the order in which they were added, and the index of the one with the Deployment's template.
+    pub fn into_parts(self) -> (Vec<ReplicaSet>, Option<usize>) {
+        (self.sets, self.new)
+    }
+}
+
+/// The part of a ReplicaSet from which a Deployment decides: the numbers, and the condition for failures.
+fn set_part(set: &ReplicaSet) -> ReplicaSet {
+    let numbers =
+        set.metadata.annotations.iter().flatten().filter(|(key, _)| NUMBERS.contains(&key.as_str()));
+    let metadata = ObjectMeta {
+        annotations: Some(numbers.map(|(key, value)| (key.clone(), value.clone())).collect()),
+        creation_timestamp: set.metadata.creation_timestamp.clone(),
+        deletion_timestamp: set.metadata.deletion_timestamp.clone(),
+        generation: set.metadata.generation,
+        name: set.metadata.name.clone(),
+        namespace: set.metadata.namespace.clone(),
+        resource_version: set.metadata.resource_version.clone(),
+        uid: set.metadata.uid.clone(),
+        ..ObjectMeta::default()
+    };
+    let spec = set.spec.as_ref().map(|spec| ReplicaSetSpec {
+        min_ready_seconds: spec.min_ready_seconds,
+        replicas: spec.replicas,
+        ..ReplicaSetSpec::default()
+    });
+    let status = set.status.as_ref().map(|status| {
+        let conditions = status.conditions.iter().flatten();
+        let failure = conditions.filter(|condition| condition.type_ == REPLICA_FAILURE).take(1);
+        ReplicaSetStatus {
+            available_replicas: status.available_replicas,
+            conditions: Some(failure.cloned().collect()),
+            fully_labeled_replicas: status.fully_labeled_replicas,
+            observed_generation: status.observed_generation,
+            ready_replicas: status.ready_replicas,
+            replicas: status.replicas,
+            terminating_replicas: status.terminating_replicas,
+        }
+    });
+    ReplicaSet { metadata, spec, status }
+}
+
+/// The changes of a planned ReplicaSet as a merge patch, if this version of it still exists. A plan adds and changes annotations, but
+/// removes none.
+pub fn set_patch(old: &ReplicaSet, new: &ReplicaSet) -> Value {
+    let known = old.metadata.annotations.as_ref();
+    let is_changed =
+        |(key, value): &(&String, &String)| known.and_then(|known| known.get(*key)) != Some(*value);
+    let changed: BTreeMap<_, _> = new.metadata.annotations.iter().flatten().filter(is_changed).collect();
+    let mut spec = serde_json::Map::new();
+    let amount = |set: &ReplicaSet| set.spec.as_ref().and_then(|spec| spec.replicas);
+    if amount(old) != amount(new) {
+        spec.insert("replicas".to_owned(), json!(amount(new)));
+    }
+    let seconds = |set: &ReplicaSet| set.spec.as_ref().and_then(|spec| spec.min_ready_seconds);
+    if seconds(old) != seconds(new) {
+        spec.insert("minReadySeconds".to_owned(), json!(seconds(new)));
+    }
+    json!({"metadata": {"uid": old.metadata.uid, "resourceVersion": old.metadata.resource_version,
+        "annotations": changed}, "spec": spec})
 }
 
 fn annotations(set: &mut ReplicaSet) -> &mut BTreeMap<String, String> {
@@ -191,7 +276,6 @@ pub fn new_set(deployment: &Deployment, revision: i64) -> ReplicaSet {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use orlop_apimachinery::thread_time::assert_linear;
-    use serde_json::json;
 
     use super::*;
 
@@ -230,5 +314,76 @@ mod tests {
         assert_eq!(text.len(), 1999);
         let text = with_history(&text, "1400");
         assert!(text.starts_with("1001,") && text.ends_with(",1399,1400") && text.len() == 1999);
+    }
+
+    fn deployment(image: &str) -> Deployment {
+        let template = json!({"spec": {"containers": [{"name": "c", "image": image}]}});
+        serde_json::from_value(
+            json!({"metadata": {"namespace": "ns", "name": "web", "annotations": {"large": "y"}},
+            "spec": {"replicas": 2, "selector": {}, "template": template}}),
+        )
+        .unwrap()
+    }
+
+    fn set(name: &str, image: &str) -> ReplicaSet {
+        let mut set = new_set(&deployment(image), 3);
+        set.metadata.name = Some(name.to_owned());
+        set.metadata.uid = Some(name.to_owned());
+        set.metadata.resource_version = Some("7".to_owned());
+        set
+    }
+
+    #[test]
+    fn only_the_oldest_set_with_the_template_is_complete() {
+        let mut foreign = set("0", "x");
+        foreign.metadata.namespace = Some("other".to_owned());
+        // Name, added ReplicaSets, index of the new one.
+        let table = [
+            ("1 none", vec![], None),
+            ("2 another template", vec![set("a", "y")], None),
+            ("3 the template", vec![set("a", "y"), set("b", "x"), set("c", "y")], Some(1)),
+            ("4 the older of two", vec![set("b", "x"), set("a", "x")], Some(1)),
+            ("5 in another order", vec![set("a", "x"), set("b", "x")], Some(0)),
+            ("6 another namespace", vec![foreign, set("b", "x")], Some(1)),
+        ];
+        let deployment = deployment("x");
+        for (name, added, wanted) in table {
+            let mut own = OwnSets::of(&deployment).unwrap();
+            added.iter().for_each(|set| own.add(Arc::new(set.clone())));
+            let (sets, new) = own.into_parts();
+            assert_eq!(new, wanted, "{name}");
+            for (at, (part, whole)) in sets.iter().zip(&added).enumerate() {
+                if Some(at) == wanted {
+                    assert_eq!(part, whole, "{name}");
+                    continue;
+                }
+                assert!(part.spec.as_ref().unwrap().template.is_none(), "{name}");
+                assert_eq!(annotation(part, "large"), None, "{name}");
+                let facts = |set: &ReplicaSet| {
+                    let name = set.metadata.name.clone();
+                    (name, replicas(set), revision(set), number(set, ANN_DESIRED), number(set, ANN_MAX))
+                };
+                assert_eq!(facts(part), facts(whole), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn patch_has_only_the_changes() {
+        let old = set("a", "x");
+        let deployment: Deployment = serde_json::from_value(json!({"metadata": {"name": "web"},
+            "spec": {"replicas": 5, "selector": {}, "template": {}}}))
+        .unwrap();
+        let mut new = old.clone();
+        resize(&mut new, &deployment, 4);
+        let wanted = json!({"metadata": {"uid": "a", "resourceVersion": "7",
+            "annotations": {ANN_DESIRED: "5", ANN_MAX: "5"}}, "spec": {"replicas": 4}});
+        assert_eq!(set_patch(&old, &new), wanted);
+        let part = set_part(&old);
+        let mut new = part.clone();
+        resize(&mut new, &deployment, 4);
+        assert_eq!(set_patch(&part, &new), wanted, "the part of a set leads to the same patch");
+        new.spec.as_mut().unwrap().min_ready_seconds = Some(9);
+        assert_eq!(set_patch(&part, &new)["spec"], json!({"replicas": 4, "minReadySeconds": 9}));
     }
 }

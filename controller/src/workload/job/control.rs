@@ -169,7 +169,7 @@ impl Manager {
         let is_current = self.wakeups.expectations.are_met(&key, job_uid);
         let untracked = self.wakeups.removed.expected(&key);
         let namespace = split_key(&key).0;
-        let found = candidate_parts(&self.pods, namespace, job_uid, label_selector, relevant_part);
+        let found = candidate_parts(&self.pods, namespace, job_uid, label_selector, relevant_part).await;
         let pods = claim_with_finalizer(&self.client, job.as_ref(), &selector, found, FINALIZER_JOB_TRACKING)
             .await?;
         let input = JobInput {

@@ -29,6 +29,7 @@ use orlop_client::informer::{Change, Informer, key_of, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::Recorder;
+use orlop_client::time_slice::TimeSlice;
 use orlop_client::worker;
 
 /// Runs the ReplicaSet controller.
@@ -131,7 +132,7 @@ impl<K: Replicated> Manager<K> {
         let Some(spec) = &set.spec else { return Ok(()) };
         let Some(selector) = selector_of(&spec.selector) else { return Ok(()) };
         let namespace = split_key(&key).0;
-        let found = candidate_pods(&self.pods, namespace, uid, &spec.selector);
+        let found = candidate_pods(&self.pods, namespace, uid, &spec.selector).await;
         let controls = |pod: &&Arc<Pod>| is_controlled::<K>(&pod.metadata, namespace, uid);
         let leaving = found.iter().filter(controls).filter(|pod| is_leaving(pod)).count();
         let alive = found.into_iter().filter(|pod| is_active(pod)).collect();
@@ -163,7 +164,7 @@ impl<K: Replicated> Manager<K> {
         active: &[Arc<Pod>],
     ) -> Result<(), WorkloadError> {
         let related = if active.len() > usize::try_from(wanted(set)).unwrap_or(0) {
-            self.related(set)
+            self.related(set).await
         } else {
             Vec::new()
         };
@@ -187,16 +188,21 @@ impl<K: Replicated> Manager<K> {
     }
 
     /// The pods of all sets with the same controller as this one.
-    fn related(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
+    async fn related(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
         let Some(owner) = controller_of(&set.metadata) else { return Vec::new() };
         let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
-        let siblings = self.sets.by_index(INDEX_CONTROLLER, &owner_value(namespace, &owner.uid));
-        let uids = siblings.iter().filter_map(|set| set.meta().uid.as_deref());
-        let pods = uids.flat_map(|uid| {
-            let named = self.pods.each_by_index(INDEX_CONTROLLER, &owner_value(namespace, uid));
-            named.filter(move |pod| is_controlled::<K>(&pod.metadata, namespace, uid))
-        });
-        pods.map(|pod| Arc::new(replica(&pod))).collect()
+        let siblings = self.sets.each_by_index(INDEX_CONTROLLER, &owner_value(namespace, &owner.uid));
+        let (mut related, mut slice) = (Vec::new(), TimeSlice::start());
+        for uid in siblings.filter_map(|set| set.meta().uid.clone()) {
+            for pod in self.pods.each_by_index(INDEX_CONTROLLER, &owner_value(namespace, &uid)) {
+                if is_controlled::<K>(&pod.metadata, namespace, &uid) {
+                    related.push(Arc::new(replica(&pod)));
+                }
+                slice.yield_if_over().await;
+            }
+            slice.yield_if_over().await;
+        }
+        related
     }
 
     async fn write_status(

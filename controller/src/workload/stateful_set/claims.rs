@@ -1,13 +1,15 @@
 //! The claims of a StatefulSet's pods, and their owners. A claim without an owner outlives the set and its
 //! pods; a claim owned by the set or a pod is deleted with it (`persistentVolumeClaimRetentionPolicy`). Pure
-//! functions.
+//! functions, except for the index of sets by their claims.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
+use orlop_client::informer::Informer;
 
 use super::spec::name;
 use crate::workload::owned::controller_reference;
@@ -46,15 +48,26 @@ pub fn claim_names(set: &StatefulSet, ordinal: i32) -> Vec<String> {
     templates(set).iter().map(|template| claim_name(set, template, ordinal)).collect()
 }
 
-/// Whether a claim with this name may belong to the set.
-pub fn may_belong(set: &StatefulSet, claim: &str) -> bool {
-    let own = name(set);
-    let is_of = |template: &PersistentVolumeClaim| {
-        let template = template.metadata.name.as_deref().unwrap_or_default();
-        let rest = claim.strip_prefix(template)?.strip_prefix('-')?.strip_prefix(own)?.strip_prefix('-')?;
-        Some(rest.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    templates(set).iter().any(|template| is_of(template) == Some(true))
+/// Name of the index of sets by the names of their claims without the ordinal.
+const INDEX_CLAIMS: &str = "claims";
+
+/// Adds the index that [`possible_sets`] uses.
+pub fn index_by_claims(sets: &Informer<StatefulSet>) {
+    sets.add_index(INDEX_CLAIMS, |set| {
+        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        let named =
+            templates(set).iter().map(|template| template.metadata.name.as_deref().unwrap_or_default());
+        named.map(|template| format!("{namespace}/{template}-{}", name(set))).collect()
+    });
+}
+
+/// The keys of the sets that a claim may belong to, according to its name.
+pub fn possible_sets(sets: &Informer<StatefulSet>, claim: &str) -> Vec<Arc<str>> {
+    let is_ordinal = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    match claim.rsplit_once('-').filter(|(_, ordinal)| is_ordinal(ordinal)) {
+        Some((prefix, _)) => sets.indexed_keys(INDEX_CLAIMS, prefix, ""),
+        None => Vec::new(),
+    }
 }
 
 /// The claim to create from a template for the pod with this ordinal. Each has all labels of the selector, so the claims of a
@@ -215,7 +228,12 @@ mod tests {
                 "spec": {"accessModes": ["ReadWriteOnce"]}})
         );
         assert_eq!(new_claims(&set("Retain", "Delete"), 0)[0].metadata.owner_references, None);
-        assert!(may_belong(&set("", ""), "www-web-12") && !may_belong(&set("", ""), "www-web-a"));
+        let sets = Informer::new();
+        sets.apply(set("", ""));
+        index_by_claims(&sets);
+        let namespace = set("", "").metadata.namespace.unwrap_or_default();
+        let found = |claim: &str| possible_sets(&sets, &format!("{namespace}/{claim}")).len();
+        assert_eq!((found("www-web-12"), found("www-web-a"), found("www-web")), (1, 0, 0));
     }
 
     #[test]

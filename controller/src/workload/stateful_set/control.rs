@@ -13,24 +13,27 @@ use kube::{Client, ResourceExt};
 use orlop_client::api::Api;
 use serde_json::json;
 
-use super::claims::{claim_name, claim_names, has_owners, may_belong, new_claim, owners, templates};
+use super::claims::{
+    claim_name, claim_names, has_owners, index_by_claims, new_claim, owners, possible_sets, templates,
+};
 use super::decide::{Plan, SetInput, Step, decide, is_same_status, versioned};
 use super::identity::{LABEL_POD_INDEX, LABEL_POD_NAME, is_member, revision_of};
 use super::revisions::{Revision, Today, new_revision, sort, surplus, today};
 use super::spec::{name, ordinals};
 use crate::context::{Context, ControllerError};
-use crate::workload::adopt::{claim as claim_objects, named};
+use crate::workload::adopt::{claim as claim_objects, claim_parts, named};
 use crate::workload::batch::{at_once, slow_start};
 use crate::workload::error::WorkloadError;
 use crate::workload::owned::{
-    INDEX_NAMESPACE, Namespaced, candidate_pods, candidates, index_by_controller, index_owners, is_neighbour,
-    member_changed, selector_of,
+    Namespaced, candidate_pods, candidates, index_by_controller, index_owners, is_neighbour, member_changed,
+    selector_of,
 };
+use crate::workload::parts::{revision_part, whole};
 use crate::workload::ready::next_available;
-use crate::workload::writes::{api_of, delete_revision, write_status};
+use crate::workload::writes::{api_of, delete_revision, renumber_revision, write_status};
 use orlop_apimachinery::clock::Clock;
 use orlop_client::client::{is_already_exists, is_not_found};
-use orlop_client::informer::{Change, Informer, key_of, split_key};
+use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::meta::is_terminating;
 use orlop_client::names::{COMPONENT_STATEFUL_SET, controller, reason};
 use orlop_client::queue::WorkQueue;
@@ -57,6 +60,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             clock: context.clock,
         };
         index_owners(&this.sets);
+        index_by_claims(&this.sets);
         index_by_controller(&this.revisions);
         let _sets = this.sets.add_handler({
             let queue = queue.clone();
@@ -97,10 +101,7 @@ fn claim_left(
     if change.gone_uid().is_none() {
         return;
     }
-    let (namespace, name) = split_key(change.key());
-    for set in sets.by_index(INDEX_NAMESPACE, namespace).iter().filter(|set| may_belong(set, name)) {
-        queue.add(key_of(set.as_ref()));
-    }
+    possible_sets(sets, change.key()).iter().for_each(|key| queue.add(key.to_string()));
 }
 
 struct RevisionKeeper {
@@ -122,10 +123,10 @@ impl RevisionKeeper {
         index_by_controller(&self.pods);
         let (namespace, uid) = (split_key(&key).0, set.metadata.uid.as_deref().unwrap_or_default());
         let found = candidates(&self.revisions, namespace, uid, &spec.selector);
-        let history = claim_objects(&self.client, set.as_ref(), &selector, found, |_| true).await?;
-        let mut history: Vec<ControllerRevision> = history.into_iter().map(Arc::unwrap_or_clone).collect();
+        let part = |revision: Arc<ControllerRevision>| revision_part(&revision);
+        let mut history = claim_parts(&self.client, set.as_ref(), &selector, found, part).await?;
         sort(&mut history);
-        let found = candidate_pods(&self.pods, namespace, uid, &spec.selector);
+        let found = candidate_pods(&self.pods, namespace, uid, &spec.selector).await;
         let pods =
             claim_objects(&self.client, set.as_ref(), &selector, found, |pod| is_member(&set, pod)).await?;
 
@@ -134,7 +135,11 @@ impl RevisionKeeper {
         let named_current = set.status.as_ref().and_then(|status| status.current_revision.as_deref());
         let mut own = history.iter().filter(|revision| is_neighbour(&revision.metadata, &set.metadata));
         let current = own.find(|revision| revision.metadata.name.as_deref() == named_current);
-        let (update, current) = (Revision::of(&update)?, Revision::of(current.unwrap_or(&update))?);
+        let current = current.filter(|part| part.metadata.name.as_ref() != Some(&update.name));
+        let current = match current.and_then(|part| whole(&self.revisions, part)) {
+            Some(current) => Revision::of(&current)?,
+            None => update.clone(),
+        };
 
         let claim = |name: &str| self.claims.get(&format!("{namespace}/{name}"));
         let now = self.clock.now();
@@ -171,16 +176,14 @@ impl RevisionKeeper {
         set: &StatefulSet,
         history: &[ControllerRevision],
         mut collisions: i32,
-    ) -> Result<(ControllerRevision, i32), WorkloadError> {
+    ) -> Result<(Revision, i32), WorkloadError> {
         let api: Api<ControllerRevision> = self.api(set);
-        let number = match today(set, history).await {
-            Today::Last(at) => return Ok((history[at].clone(), collisions)),
-            Today::Again(at, number) => {
-                let changed = ControllerRevision { revision: number, ..history[at].clone() };
-                let (name, object) = (changed.name_any(), named(&changed));
-                let written = api.replace(&name, &PostParams::default(), &changed).await;
-                let written = written.map_err(WorkloadError::api("renumber", object))?;
-                return Ok((written, collisions));
+        let decode = |part: &ControllerRevision| Revision::of(whole(&self.revisions, part)?.as_ref()).ok();
+        let number = match today(set, history, decode).await {
+            Today::Last(revision) => return Ok((revision, collisions)),
+            Today::Again(at, number, revision) => {
+                renumber_revision(&self.client, &history[at], number).await?;
+                return Ok((revision, collisions));
             }
             Today::New(number) => number,
         };
@@ -189,12 +192,12 @@ impl RevisionKeeper {
             let revision = new_revision(set, number, collisions);
             let (name, object) = (revision.name_any(), named(&revision));
             match api.create(&PostParams::default(), &revision.clone()).await {
-                Ok(made) => return Ok((made, collisions)),
+                Ok(made) => return Ok((Revision::of(&made)?, collisions)),
                 Err(error) if is_already_exists(&error) => {
                     let live = api.get(&name).await.map_err(WorkloadError::api("read", object.clone()))?;
                     // The same revision, not yet in the cache.
                     if live.data == revision.data {
-                        return Ok((live, collisions));
+                        return Ok((Revision::of(&live)?, collisions));
                     }
                     collisions = collisions.saturating_add(1);
                     // Any client can take the names. The next sync continues where this one stops.

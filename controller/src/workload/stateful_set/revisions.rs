@@ -88,27 +88,31 @@ pub fn sort(revisions: &mut [ControllerRevision]) {
 }
 
 /// The revision of the set's template.
-#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+#[derive(Debug)]
 pub enum Today {
-    /// The latest revision, at this index.
-    Last(usize),
+    /// The latest revision.
+    Last(Revision),
     /// An earlier revision, at this index: it becomes the latest and is renumbered to this number.
-    Again(usize, i64),
+    Again(usize, i64, Revision),
     /// No revision yet; the new one has this number.
     New(i64),
 }
 
-/// Finds the revision of the set's template in the sorted history. Ignores revisions of other namespaces: their owners are not the
-/// set. Yields between the revisions, because the history and its templates may be large.
-pub async fn today(set: &StatefulSet, sorted: &[ControllerRevision]) -> Today {
+/// Finds the revision of the set's template in the sorted history, from which `decode` returns the templates. Ignores revisions of other
+/// namespaces: their owners are not the set. Yields between the revisions, because the history and its templates may be large.
+pub async fn today(
+    set: &StatefulSet,
+    sorted: &[ControllerRevision],
+    decode: impl Fn(&ControllerRevision) -> Option<Revision>,
+) -> Today {
     let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
     let is_own = |at: &usize| is_neighbour(&sorted[*at].metadata, &set.metadata);
     let last = (0..sorted.len()).rev().find(is_own);
     let next = last.map_or(1, |last| sorted[last].revision.saturating_add(1));
     let plain = Plain::of(&template);
     for at in (0..sorted.len()).rev().filter(is_own) {
-        if Revision::of(&sorted[at]).is_ok_and(|revision| plain.is(&revision.template)) {
-            return if Some(at) == last { Today::Last(at) } else { Today::Again(at, next) };
+        if let Some(revision) = decode(&sorted[at]).filter(|revision| plain.is(&revision.template)) {
+            return if Some(at) == last { Today::Last(revision) } else { Today::Again(at, next, revision) };
         }
         tokio::task::yield_now().await;
     }
@@ -154,21 +158,30 @@ mod tests {
         assert!(Revision::of(&broken).unwrap_err().to_string().contains("contains no pod template"));
     }
 
+    async fn today(set: &StatefulSet, history: &[ControllerRevision]) -> String {
+        match super::today(set, history, |revision| Revision::of(revision).ok()).await {
+            Today::Last(revision) => format!("last {}", revision.name),
+            Today::Again(at, number, revision) => format!("{at}, {}, as {number}", revision.name),
+            Today::New(number) => format!("new {number}"),
+        }
+    }
+
     #[tokio::test]
     async fn revisions_are_reused_renumbered_and_pruned() {
         let mut history =
             vec![new_revision(&set("z"), 3, 0), new_revision(&set("x"), 1, 0), new_revision(&set("y"), 2, 0)];
         sort(&mut history);
-        assert_eq!(today(&set("z"), &history).await, Today::Last(2));
-        assert_eq!(today(&set("x"), &history).await, Today::Again(0, 4));
-        assert_eq!(today(&set("new"), &history).await, Today::New(4));
-        assert_eq!(today(&set("new"), &[]).await, Today::New(1));
+        let name = |at: usize| history[at].metadata.name.clone().unwrap();
+        assert_eq!(today(&set("z"), &history).await, format!("last {}", name(2)));
+        assert_eq!(today(&set("x"), &history).await, format!("0, {}, as 4", name(0)));
+        assert_eq!(today(&set("new"), &history).await, "new 4");
+        assert_eq!(today(&set("new"), &[]).await, "new 1");
         let mut foreign = new_revision(&set("new"), 9, 0);
         foreign.metadata.namespace = Some("other".to_owned());
-        assert_eq!(today(&set("new"), std::slice::from_ref(&foreign)).await, Today::New(1));
+        assert_eq!(today(&set("new"), std::slice::from_ref(&foreign)).await, "new 1");
         let with_foreign = [history.clone(), vec![foreign]].concat();
-        assert_eq!(today(&set("new"), &with_foreign).await, Today::New(4));
-        assert_eq!(today(&set("z"), &with_foreign).await, Today::Last(2));
+        assert_eq!(today(&set("new"), &with_foreign).await, "new 4");
+        assert_eq!(today(&set("z"), &with_foreign).await, format!("last {}", name(2)));
         let last = history[2].metadata.name.clone().unwrap();
         assert_eq!(surplus(&set("z"), &history, &BTreeSet::from([last.as_str()])), [0]);
         assert_eq!(surplus(&set("z"), &history[1..], &BTreeSet::from([last.as_str()])), Vec::<usize>::new());

@@ -21,6 +21,7 @@ use orlop_client::meta::{annotation, has_finalizer, is_terminating};
 use orlop_client::names::{
     ANN_DEFAULT_SNAPSHOT_CLASS, COMPONENT_SNAPSHOT, FINALIZER_SNAPSHOT_CLAIM, controller,
 };
+use orlop_client::packed_object::PackedObject;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::Recorder;
 use orlop_client::worker;
@@ -257,7 +258,8 @@ impl Common {
             snapshot.spec.volume_snapshot_class_name.as_deref().and_then(|name| self.classes.get(name));
         let is_open = held.content.is_none() && !is_terminating(snapshot);
         let needs_default = is_open && snapshot.spec.volume_snapshot_class_name.is_none();
-        let defaults = if needs_default { self.classes.list() } else { Vec::new() };
+        let classes = if needs_default { self.classes.kept() } else { Vec::new() };
+        let defaults = classes.iter().map(PackedObject::get);
         let claim = match &held.claim {
             Some(claim) => Some(Arc::clone(claim)),
             None => claim_of(snapshot).and_then(|key| self.claims.get(&key)),
@@ -267,7 +269,7 @@ impl Common {
             snapshot,
             content: held.content.as_ref(),
             class,
-            defaults: defaults.into_iter().filter(|class| is_default(class)).collect(),
+            defaults: defaults.filter(|class| is_default(class)).collect(),
             volume: volume.filter(|_| is_open).and_then(|name| self.volumes.get(name)),
             claim,
             is_being_restored: is_terminating(snapshot) && self.claims.has_indexed(INDEX_RESTORES, key),

@@ -120,8 +120,8 @@ impl Snapshotter {
     /// Another content of this driver with the same snapshot, which is not being deleted with it. Otherwise two contents
     /// that are both deleted would protect each other for ever.
     pub(super) fn other_content(&self, name: &str, snapshot: &str) -> Option<Arc<VolumeSnapshotContent>> {
-        let with = self.contents.by_index(INDEX_HANDLE, snapshot);
-        with.into_iter().find(|content| {
+        let mut with = self.contents.each_by_index(INDEX_HANDLE, snapshot);
+        with.find(|content| {
             let is_other = content.metadata.name.as_deref().is_some_and(|other| other != name);
             content.spec.driver == self.name && is_other && !content::deletes_snapshot(content)
         })
