@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::any;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -92,8 +94,9 @@ impl Server {
             .map_err(|error| ServerError::Config(error.to_string()))?;
         let metrics = Metrics::new().map_err(|error| ServerError::Config(error.to_string()))?;
         let kinds = Arc::new(Kinds::listing(config.lists_own_group));
-        let limits = Limits::new(&config.limits, metrics.registry(), kinds.clone())
-            .map_err(|error| ServerError::Config(error.to_string()))?;
+        let limits =
+            Limits::new(&config.limits, metrics.registry(), kinds.clone(), config.auth.is_configured())
+                .map_err(|error| ServerError::Config(error.to_string()))?;
         let (key_file, accounts) = (config.service_account_key_file.clone(), &config.service_accounts);
         let accounts = Accounts::new(store.clone(), key_file, accounts, config.clock.clone())
             .await
@@ -163,9 +166,13 @@ impl Server {
         background::keep_extension_authentication(&inner).await;
         crd_controller::serve_stored(&inner);
         system_objects::keep(&inner, &mut system_objects::Progress::default(), true).await;
+        inner.limits.read_flow_control(&inner.store.head());
         let tasks = TaskTracker::new();
         tasks.spawn(crd_controller::follow(inner.clone()));
         tasks.spawn(background::keep_system_objects(inner.clone()));
+        tasks.spawn(background::keep_flow_conditions(inner.clone()));
+        let (limits, closing) = (inner.limits.clone(), inner.closing.clone());
+        tasks.spawn(limits.follow_flow_control(inner.store.clone(), closing));
         tasks.spawn(background::expire_events(inner.clone()));
         tasks.spawn(background::keep_authorizer_current(inner.clone()));
         tasks.spawn(background::keep_signing_keys_current(inner.clone()));
@@ -189,7 +196,7 @@ impl Server {
         let service = ServiceBuilder::new()
             .layer(from_fn_with_state(self.inner.clone(), handler::frame))
             .option_layer(record)
-            .layer(from_fn_with_state(self.inner.limits.clone(), limits::admit))
+            .layer(from_fn_with_state(self.inner.clone(), admit))
             .layer(from_fn_with_state(self.inner.clone(), authorization::authorize))
             .layer(from_fn_with_state(self.inner.clone(), routes::offload::bodies))
             .layer(compress)
@@ -240,6 +247,15 @@ impl Server {
         self.begin_shutdown();
         self.inner.closing.cancel();
         self.tasks.wait().await;
+    }
+}
+
+/// Runs a request within the limits of the user that it impersonates. One middleware for both, because each layer copies the service
+/// behind it for each request.
+async fn admit(State(server): State<Arc<Inner>>, request: Request, next: Next) -> Response {
+    match authorization::impersonate(&server, request).await {
+        Ok(request) => limits::admit(server.limits.clone(), request, next).await,
+        Err(refusal) => *refusal,
     }
 }
 
