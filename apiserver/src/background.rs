@@ -19,6 +19,8 @@ use orlop_api::object::{Object, show_time};
 
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 const KEEP_EVERY: Duration = Duration::from_secs(60);
+/// Minimum time between two updates of the conditions of flow schemas.
+const CONDITIONS_EVERY: Duration = Duration::from_millis(200);
 const EXPIRE_EVERY: Duration = Duration::from_secs(30);
 /// Maximum number of Events that one commit removes.
 const EXPIRE_AT_ONCE: usize = 500;
@@ -108,6 +110,18 @@ pub(crate) async fn keep_system_objects(server: Arc<Inner>) {
         }
         keep_kubernetes_service(&server).await;
         system_objects::keep(&server, &mut progress, false).await;
+    }
+}
+
+/// Reports in each flow schema whether its priority level exists, after each change of these objects.
+pub(crate) async fn keep_flow_conditions(server: Arc<Inner>) {
+    let mut progress = system_objects::Progress::default();
+    while server.closing.run_until_cancelled(server.limits.flow_objects_changed()).await.is_some() {
+        system_objects::keep_flow_conditions(&server, &mut progress).await;
+        // Further changes in this time need only one check.
+        if server.closing.run_until_cancelled(tokio::time::sleep(CONDITIONS_EVERY)).await.is_none() {
+            return;
+        }
     }
 }
 

@@ -48,7 +48,12 @@ impl HandlerChain {
         let computed = |request| offload::bodies(server, request, compressed);
         let authorized = |request| authorization::authorize(server, request, computed);
         let admitted = |request| limits::admit(&server.limits, request, authorized);
-        let recorded = |request| audit::layer::record(server.audit.as_ref(), request, admitted);
+        let impersonated =
+            async move |request: Request| match authorization::impersonate(server, request).await {
+                Ok(request) => admitted(request).await,
+                Err(refusal) => *refusal,
+            };
+        let recorded = |request| audit::layer::record(server.audit.as_ref(), request, impersonated);
         handler::frame(server, request, recorded).await
     }
 }

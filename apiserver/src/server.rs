@@ -89,8 +89,9 @@ impl Server {
             .map_err(|error| ServerError::Config(error.to_string()))?;
         let metrics = Metrics::new().map_err(|error| ServerError::Config(error.to_string()))?;
         let kinds = Arc::new(Kinds::listing(config.lists_own_group));
-        let limits = Limits::new(&config.limits, metrics.registry(), kinds.clone())
-            .map_err(|error| ServerError::Config(error.to_string()))?;
+        let limits =
+            Limits::new(&config.limits, metrics.registry(), kinds.clone(), config.auth.is_configured())
+                .map_err(|error| ServerError::Config(error.to_string()))?;
         let (key_file, accounts) = (config.service_account_key_file.clone(), &config.service_accounts);
         let accounts = Accounts::new(store.clone(), key_file, accounts, config.clock.clone())
             .await
@@ -160,9 +161,13 @@ impl Server {
         background::keep_extension_authentication(&inner).await;
         crd_controller::serve_stored(&inner);
         system_objects::keep(&inner, &mut system_objects::Progress::default(), true).await;
+        inner.limits.read_flow_control(&inner.store.head());
         let tasks = TaskTracker::new();
         tasks.spawn(crd_controller::follow(inner.clone()));
         tasks.spawn(background::keep_system_objects(inner.clone()));
+        tasks.spawn(background::keep_flow_conditions(inner.clone()));
+        let (limits, closing) = (inner.limits.clone(), inner.closing.clone());
+        tasks.spawn(limits.follow_flow_control(inner.store.clone(), closing));
         tasks.spawn(background::expire_events(inner.clone()));
         tasks.spawn(background::keep_authorizer_current(inner.clone()));
         tasks.spawn(background::keep_signing_keys_current(inner.clone()));

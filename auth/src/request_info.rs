@@ -72,6 +72,16 @@ impl RequestInfo {
         })
     }
 
+    /// Whether a decoded path names a resource.
+    pub fn is_resource_path(path: &str) -> bool {
+        let mut segments = path.trim_matches('/').split('/');
+        match segments.next() {
+            Some("api") => segments.nth(1).is_some(),
+            Some("apis") => segments.nth(2).is_some(),
+            _ => false,
+        }
+    }
+
     /// Whether the client decides how long the response takes: a watch, a stream, a log, or a connection to a pod.
     ///
     /// Upstream: apiserver `pkg/server/filters/longrunning.go`, kubernetes `cmd/kube-apiserver/app/options`.
@@ -177,6 +187,8 @@ mod tests {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
         let info = RequestInfo::of(&method, path, &Query::parse(Some(query)));
+        let is_resource = matches!(info.target, RequestTarget::Resource(_));
+        assert_eq!(RequestInfo::is_resource_path(path), is_resource, "{uri}");
         match info.target {
             RequestTarget::Path(path) => format!("{} path {path}", info.verb),
             RequestTarget::Resource(at) => format!(

@@ -9,6 +9,7 @@ mod lists;
 mod namespaces;
 mod owners;
 mod pods;
+mod priority_and_fairness;
 mod protection;
 mod resource_table;
 mod volumes;

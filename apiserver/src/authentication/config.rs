@@ -46,7 +46,7 @@ pub struct AuthConfig {
 
 impl AuthConfig {
     /// Whether clients must authenticate.
-    pub(super) fn is_configured(&self) -> bool {
+    pub(crate) fn is_configured(&self) -> bool {
         self.is_required
             || self.tokens.is_some()
             || self.client_authorities.is_some()

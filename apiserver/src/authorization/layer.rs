@@ -23,37 +23,46 @@ use crate::registry::Names;
 use crate::state::Inner;
 use crate::verbs::request as verbs;
 
-/// Runs a request if its user may perform it, as the user that it impersonates.
+/// The request as the user that it impersonates.
+///
+/// # Errors
+/// The response, if the user may not impersonate that user.
+pub(crate) async fn impersonate(server: &Inner, mut request: Request) -> Result<Request, Box<Response>> {
+    let refused = |error: &ApiError, accept: Option<String>| {
+        Box::new(answer::error(error, error_media(accept.as_deref()), false))
+    };
+    let wanted = match impersonation::wanted(&request) {
+        Ok(None) => return Ok(request),
+        Ok(Some(wanted)) => wanted,
+        Err(error) => return Err(refused(&error, header_text(request.headers(), ACCEPT))),
+    };
+    match impersonation::impersonate(server, wanted).await {
+        Ok((user, mode)) => {
+            if let Some(audited) = request.extensions().get::<Arc<AuditContext>>() {
+                audited.impersonates(&user, mode.constraint());
+            }
+            request.extensions_mut().insert(user);
+            Ok(request)
+        }
+        Err(error) => Err(refused(&error, header_text(request.headers(), ACCEPT))),
+    }
+}
+
+/// Runs a request if its user may perform it.
 pub(crate) async fn authorize<F: Future<Output = Response>>(
-    server: &Arc<Inner>,
-    mut request: Request,
+    server: &Inner,
+    request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Response {
     let audited = request.extensions().get::<Arc<AuditContext>>().cloned();
     let audited = audited.as_deref();
-    let impersonated = match impersonation::wanted(&request) {
-        Ok(Some(wanted)) => impersonation::impersonate(server, wanted).await.map(Some),
-        Ok(None) => Ok(None),
-        Err(error) => Err(error),
-    };
-    let checked = match impersonated {
-        Ok(impersonated) => {
-            if let Some((user, mode)) = impersonated {
-                if let Some(audited) = audited {
-                    audited.impersonates(&user, mode.constraint());
-                }
-                request.extensions_mut().insert(user);
-            }
-            // Requests cannot be shared between threads, so no future may borrow one.
-            match server.authorizer.asks_webhooks() {
-                true => match subject(server, &request, audited) {
-                    Ok(subject) => check_with_webhooks(server, subject, audited).await,
-                    Err(error) => Err(Refusal::Api(error)),
-                },
-                false => check(server, &request, audited),
-            }
-        }
-        Err(error) => Err(Refusal::Api(error)),
+    // Requests cannot be shared between threads, so no future may borrow one.
+    let checked = match server.authorizer.asks_webhooks() {
+        true => match subject(server, &request, audited) {
+            Ok(subject) => check_with_webhooks(server, subject, audited).await,
+            Err(error) => Err(Refusal::Api(error)),
+        },
+        false => check(server, &request, audited),
     };
     match checked {
         Ok(()) => next(request).await,
@@ -67,7 +76,7 @@ pub(crate) async fn authorize<F: Future<Output = Response>>(
 
 /// Why authorization rejects a request.
 enum Refusal {
-    /// The modes or the impersonation headers reject it.
+    /// The modes reject it, or it has no user.
     Api(ApiError),
     /// A mode could not decide, and no other mode permits the request.
     Undecided(String),
@@ -146,6 +155,15 @@ fn restricted<'r>(
     Ok(user)
 }
 
+/// The attributes of a request; an earlier step may have computed them.
+fn info_of<'r>(request: &'r Request, audited: Option<&'r AuditContext>) -> Cow<'r, RequestInfo> {
+    match (audited, request.extensions().get::<Arc<RequestInfo>>()) {
+        (Some(audited), _) => Cow::Borrowed(audited.info()),
+        (None, Some(info)) => Cow::Borrowed(info),
+        (None, None) => Cow::Owned(RequestInfo::of_request(request)),
+    }
+}
+
 /// A restricted user and its request.
 struct Subject {
     user: UserInfo,
@@ -163,7 +181,7 @@ fn subject(
     audited: Option<&AuditContext>,
 ) -> Result<Option<Subject>, ApiError> {
     let Some(user) = restricted(server, request, audited)?.cloned() else { return Ok(None) };
-    let info = audited.map_or_else(|| RequestInfo::of_request(request), |audited| audited.info().clone());
+    let info = info_of(request, audited).into_owned();
     Ok(Some(Subject { user, info, is_component: is_component(request) }))
 }
 
@@ -180,10 +198,7 @@ async fn check_with_webhooks(
 /// Checks a request of a server without webhooks.
 fn check(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> Result<(), Refusal> {
     let Some(user) = restricted(server, request, audited).map_err(Refusal::Api)? else { return Ok(()) };
-    let info = match audited {
-        Some(audited) => Cow::Borrowed(audited.info()),
-        None => Cow::Owned(RequestInfo::of_request(request)),
-    };
+    let info = info_of(request, audited);
     let decision = server.authorizer.decide_blocking(user, &info);
     conclude(user, &info, is_component(request), decision, audited)
 }

@@ -66,10 +66,17 @@ pub(super) fn sort(kinds: &Kinds, request: &Request) -> Sort {
     if reads { Sort::Read } else { Sort::Write }
 }
 
+/// Keys of this process, so that no client can choose names with equal hashes.
+static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// The requests of a flow schema, or those of one of its namespaces, as one client.
+pub(super) fn of_flow(schema: &str, namespace: &str) -> Client {
+    Client(KEYS.hash_one((1, schema, namespace)))
+}
+
 /// The client of a request: the user if requests are authenticated, otherwise the IP address. On loopback, where
 /// all clients share one address, the port as well, so each connection is a client.
 pub(super) fn client(request: &Request) -> Client {
-    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let mut hasher = KEYS.build_hasher();
     let user = request.extensions().get::<UserInfo>().map(|user| user.username.as_str());
     // A server without authentication attributes every request to this user.

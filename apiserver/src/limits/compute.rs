@@ -15,9 +15,9 @@ use orlop_api::status::ApiError;
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::driven_body;
 use super::fair_queue::{Bounds, Client};
 use super::inflight::{Inflight, Permit};
-use super::{WAITING_PER_CLIENT, WAITING_PER_PERMIT, driven_body};
 
 tokio::task_local! {
     /// The place of the work that runs on this task.
@@ -54,9 +54,7 @@ impl Compute {
             let mut builder = Builder::new_multi_thread();
             Some(builder.worker_threads(threads).thread_name("compute").enable_all().build()?)
         };
-        let permits = threads * PLACES_PER_THREAD;
-        let waiting = (permits * WAITING_PER_PERMIT).max(WAITING_PER_CLIENT);
-        let bounds = Bounds { permits, per_client: WAITING_PER_CLIENT, waiting };
+        let bounds = Bounds::of_permits(threads * PLACES_PER_THREAD);
         Ok(Compute { runtime, places: Inflight::new(bounds, patience) })
     }
 

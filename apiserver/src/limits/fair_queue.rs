@@ -1,7 +1,8 @@
-//! Fair queue of the permits for requests: decides which request is admitted, waits or is rejected. Without I/O,
+//! Fair queue of the permits of one priority level: decides which request is admitted, waits or is rejected. Without I/O,
 //! clock or threads.
 //!
-//! The number of permits is fixed. A request that finds none free waits in the queue of its client, and a freed
+//! The caller ([`super::level_pool`]) decides whether the level may take a permit. A request that finds none free waits in the
+//! queue of its client, and a freed
 //! permit goes to the clients in round-robin order, one request each: a client with a hundred requests delays
 //! itself and not the others. Each queue is bounded, and so is their total length. If the total is reached, the
 //! client with the longest queue loses a request to a client with a shorter one. No client has all permits: its
@@ -13,7 +14,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-/// The client of a request; equal for requests of the same client.
+/// Maximum number of waiting requests of one client (upstream: queueLengthLimit).
+pub(super) const WAITING_PER_CLIENT: usize = 50;
+/// Maximum number of waiting requests per permit.
+pub(super) const WAITING_PER_PERMIT: usize = 4;
+
+/// The client of a request, or another flow; equal for requests of the same client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client(pub(super) u64);
 
@@ -24,7 +30,7 @@ pub(super) struct Number(pub(super) u64);
 /// The limits of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Number of permits; `usize::MAX` means no limit.
+    /// Maximum number of permits; `usize::MAX` means no limit.
     pub(super) permits: usize,
     /// Maximum number of waiting requests of one client.
     pub(super) per_client: usize,
@@ -33,6 +39,12 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
+    /// The queues of all permits of a class of requests.
+    pub(super) fn of_permits(permits: usize) -> Self {
+        let waiting = permits.saturating_mul(WAITING_PER_PERMIT).max(WAITING_PER_CLIENT);
+        Bounds { permits, per_client: WAITING_PER_CLIENT, waiting }
+    }
+
     /// Maximum number of permits of one client: three quarters of all, and at least one.
     fn share(&self) -> usize {
         if self.permits == usize::MAX {
@@ -52,8 +64,10 @@ pub(super) enum Arrival<T> {
     Waits(Number),
     /// The request waits, and this other waiting request is rejected in its place.
     WaitsInsteadOf(Number, T),
-    /// The request is rejected.
+    /// The request is rejected because the queues are full.
     Refused,
+    /// The request is rejected because no request waits here.
+    NoQueue,
 }
 
 struct Waiting<T> {
@@ -97,6 +111,24 @@ impl<T> FairQueue<T> {
         self.waiting
     }
 
+    /// Changes the limits. Requests that have a permit or wait keep it, or their place.
+    pub(super) fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
+    /// The waiting requests by client, in the order of the clients' turns.
+    pub(super) fn queues(&self) -> impl Iterator<Item = (Client, impl Iterator<Item = &T>)> {
+        self.turns.iter().map(|client| {
+            let queue = self.queues.get(client);
+            (*client, queue.into_iter().flatten().map(|waiting| &waiting.ticket))
+        })
+    }
+
+    /// Number of permits that a client uses.
+    pub(super) fn used_by(&self, client: Client) -> usize {
+        self.shares.get(&client).copied().unwrap_or_default()
+    }
+
     /// Acquires a permit if one is free, regardless of the client. `leave(None)` releases it.
     pub(super) fn try_acquire(&mut self) -> bool {
         let free = self.taken < self.bounds.permits;
@@ -123,18 +155,26 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Admits, queues or rejects a new request.
-    pub(super) fn arrive(&mut self, client: Client, ticket: T) -> Arrival<T> {
-        if !self.has_its_share(client) && self.try_acquire() {
+    /// Admits, queues or rejects a new request. `may_take` states whether the level may take a permit.
+    pub(super) fn arrive(
+        &mut self,
+        client: Client,
+        may_take: bool,
+        ticket: impl FnOnce() -> T,
+    ) -> Arrival<T> {
+        if may_take && !self.has_its_share(client) && self.try_acquire() {
             self.count_in(client);
             return Arrival::Admitted;
+        }
+        if self.bounds.per_client == 0 {
+            return Arrival::NoQueue;
         }
         let own = self.queues.get(&client).map_or(0, VecDeque::len);
         if own >= self.bounds.per_client {
             return Arrival::Refused;
         }
         if self.waiting < self.bounds.waiting {
-            return Arrival::Waits(self.enqueue(client, ticket));
+            return Arrival::Waits(self.enqueue(client, ticket()));
         }
         // The queues are full. This happens only under overload, so a scan of all queues is acceptable.
         let longest =
@@ -143,25 +183,36 @@ impl<T> FairQueue<T> {
             // With one more request, this client would have the longest queue itself.
             Some((length, other)) if length > own + 1 => {
                 let Some(refused) = self.take_newest(other) else { return Arrival::Refused };
-                Arrival::WaitsInsteadOf(self.enqueue(client, ticket), refused)
+                Arrival::WaitsInsteadOf(self.enqueue(client, ticket()), refused)
             }
             Some(_) | None => Arrival::Refused,
         }
     }
 
-    /// Releases a permit: that of this client if the permit was acquired for a client. The permit passes to the
-    /// returned request, or becomes free.
-    pub(super) fn leave(&mut self, client: Option<Client>) -> Option<T> {
+    /// Releases a permit: that of this client if the permit was acquired for a client.
+    pub(super) fn leave(&mut self, client: Option<Client>) {
         if let Some(client) = client {
             self.count_out(client);
         }
-        // At most three clients can have their full share, so the search is short.
-        let turn = self.turns.iter().position(|client| !self.has_its_share(*client));
-        let Some(client) = turn.and_then(|turn| self.turns.remove(turn)) else {
-            self.taken = self.taken.saturating_sub(1);
+        self.taken = self.taken.saturating_sub(1);
+    }
+
+    /// Whether a request waits that could use a permit.
+    pub(super) fn is_ready(&self) -> bool {
+        self.waiting > 0 && self.turn().is_some()
+    }
+
+    /// The place in `turns` of the next client. At most three clients can have their full share, so the search is short.
+    fn turn(&self) -> Option<usize> {
+        self.turns.iter().position(|client| !self.has_its_share(*client))
+    }
+
+    /// Admits the next waiting request, if there is a permit for it.
+    pub(super) fn admit_next(&mut self) -> Option<T> {
+        if self.taken >= self.bounds.permits {
             return None;
-        };
-        self.count_in(client);
+        }
+        let client = self.turns.remove(self.turn()?)?;
         let queue = self.queues.get_mut(&client)?;
         let next = queue.pop_front()?;
         if queue.is_empty() {
@@ -169,7 +220,9 @@ impl<T> FairQueue<T> {
         } else {
             self.turns.push_back(client);
         }
+        self.taken += 1;
         self.waiting -= 1;
+        self.count_in(client);
         Some(next.ticket)
     }
 
@@ -235,7 +288,8 @@ mod tests {
                     let wanted = step.as_bytes().get(1).map(|name| Client(u64::from(*name)));
                     let at = admitted.iter().position(|has| wanted.is_none_or(|wanted| wanted == *has));
                     let goes = admitted.remove(at.expect("one is admitted")).expect("it is there");
-                    let next = room.leave(Some(goes));
+                    room.leave(Some(goes));
+                    let next = room.admit_next();
                     admitted.extend(next.iter().map(|next| client(next)));
                     next.unwrap_or_else(|| "free".to_owned())
                 }
@@ -244,7 +298,7 @@ mod tests {
                     let number = numbers.get(name).copied().unwrap_or(Number(u64::MAX));
                     if room.give_up(client(name), number) { "gone".to_owned() } else { "no".to_owned() }
                 }
-                _ => match room.arrive(client(step), step.to_owned()) {
+                _ => match room.arrive(client(step), true, || step.to_owned()) {
                     Arrival::Admitted => {
                         admitted.push_back(client(step));
                         "in".to_owned()
@@ -258,6 +312,7 @@ mod tests {
                         format!("for:{other}")
                     }
                     Arrival::Refused => "429".to_owned(),
+                    Arrival::NoQueue => "none".to_owned(),
                 },
             };
             out.push(said);
@@ -296,7 +351,7 @@ mod tests {
                 "a1 a2 b1 - a3 - -",
                 "in waits waits a2 waits b1 a3",
             ),
-            ("6 no queues", (1, 0, 0), "a1 b1 - b2", "in 429 free in"),
+            ("6 no queues", (1, 0, 0), "a1 b1 - b2", "in none free in"),
             (
                 "7 all queues are full: the longest gives way",
                 (1, 9, 3),
@@ -343,7 +398,12 @@ mod tests {
                 "in in in in waits waits waits a4 b2 c1",
             ),
             ("22 two permits, one each", (2, 9, 9), "a1 a2 b1 c1 -b -a", "in waits in waits c1 a2"),
-            ("23 no queue, and a permit that it cannot have", (4, 0, 0), "a1 a2 a3 a4 b1", "in in in 429 in"),
+            (
+                "23 no queue, and a permit that it cannot have",
+                (4, 0, 0),
+                "a1 a2 a3 a4 b1",
+                "in in in none in",
+            ),
         ] {
             assert_eq!(play(permits, per_client, waiting, story), want, "{case}");
         }
@@ -387,7 +447,7 @@ mod tests {
                     0..=2 => {
                         came += 1;
                         let client = Client(rng.random_range(0..4));
-                        match room.arrive(client, ticket) {
+                        match room.arrive(client, true, || ticket) {
                             Arrival::Admitted => {
                                 admitted += 1;
                                 sitting.push(client);
@@ -398,13 +458,14 @@ mod tests {
                                 waiting.retain(|found| found.2 != other);
                                 waiting.push((client, number, ticket));
                             }
-                            Arrival::Refused => refused += 1,
+                            Arrival::Refused | Arrival::NoQueue => refused += 1,
                         }
                     }
                     3 if admitted > left => {
                         left += 1;
                         let goes = sitting.swap_remove(rng.random_range(0..sitting.len()));
-                        if let Some(next) = room.leave(Some(goes)) {
+                        room.leave(Some(goes));
+                        if let Some(next) = room.admit_next() {
                             admitted += 1;
                             let at = waiting.iter().position(|found| found.2 == next);
                             sitting.push(waiting.remove(at.expect("it waited")).0);

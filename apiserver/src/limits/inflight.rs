@@ -1,4 +1,4 @@
-//! Waiting for a permit and releasing it: a thin layer between requests and [`FairQueue`].
+//! Waiting for a permit and releasing it: a thin layer between requests and [`LevelPool`].
 //!
 //! The lock is held for a few instructions and never across an await. While permits are free, a request costs two
 //! lock acquisitions and nothing else.
@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::fair_queue::{Arrival, Bounds, Client, FairQueue, Number};
+use super::fair_queue::{Arrival, Bounds, Client, Number};
+use super::flow_control::flow::{ExecutingRequest, WaitingRequest};
+use super::level_pool::{GiveUp, LevelConfig, LevelId, LevelPool};
 
 /// The notification to a waiting request.
 #[derive(Debug)]
@@ -18,7 +20,19 @@ enum QueueResult {
     Refused,
 }
 
-type Ticket = oneshot::Sender<QueueResult>;
+/// A waiting request.
+pub(super) struct Ticket {
+    sender: oneshot::Sender<QueueResult>,
+    /// `None` if the request belongs to no flow.
+    pub(super) request: Option<Box<WaitingRequest>>,
+}
+
+impl Ticket {
+    /// The receiver belongs to a request that is no longer interested if this has no effect.
+    fn send(self, result: QueueResult) {
+        let _ = self.sender.send(result);
+    }
+}
 
 /// Why a request is rejected. The reasons are upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +41,7 @@ pub(super) enum LimitRefusal {
     QueueFull,
     /// No permit became free in time.
     TimeOut,
-    /// No permit is free, and requests of this class do not wait.
+    /// No permit is free, and requests of this class or priority level do not wait.
     Limit,
 }
 
@@ -44,29 +58,74 @@ impl LimitRefusal {
 
 /// The permits of one class of requests.
 pub(super) struct Inflight {
-    permits: Mutex<FairQueue<Ticket>>,
+    permits: Mutex<LevelPool<Ticket>>,
     patience: Duration,
 }
 
 /// A permit, and its client if permits are counted by client. Dropping it passes the permit on to the next
 /// request.
-pub(super) struct Permit(Arc<Inflight>, Option<Client>);
+pub(super) struct Permit {
+    gate: Arc<Inflight>,
+    level: LevelId,
+    client: Option<Client>,
+    _executing: Option<ExecutingRequest>,
+}
+
+impl Permit {
+    /// Counts a request of a flow as executing while it has the permit.
+    pub(super) fn counts(mut self, executing: ExecutingRequest) -> Self {
+        self._executing = Some(executing);
+        self
+    }
+}
 
 /// A waiting request. Dropping it leaves the queue, or passes on a permit that was granted in the meantime.
-struct Waiter<'g> {
-    gate: &'g Arc<Inflight>,
+pub(super) struct Waiter {
+    gate: Arc<Inflight>,
+    level: LevelId,
     client: Client,
     number: Number,
     receiver: oneshot::Receiver<QueueResult>,
+    is_late: bool,
+}
+
+/// The result of an arrival.
+pub(super) enum Entry {
+    Admitted(Permit),
+    Waits(Waiter),
+}
+
+impl Entry {
+    /// Whether the request has to wait.
+    pub(super) fn waits(&self) -> bool {
+        matches!(self, Entry::Waits(_))
+    }
+
+    /// Waits for the permit.
+    pub(super) async fn permit(self) -> Result<Permit, LimitRefusal> {
+        let mut waiter = match self {
+            Entry::Admitted(permit) => return Ok(permit),
+            Entry::Waits(waiter) => waiter,
+        };
+        match tokio::time::timeout(waiter.gate.patience, &mut waiter.receiver).await {
+            Ok(Ok(QueueResult::Admitted)) => Ok(waiter.gate.permit(waiter.level, Some(waiter.client))),
+            Ok(Ok(QueueResult::Refused) | Err(_)) => Err(LimitRefusal::QueueFull),
+            // Dropping `waiter` passes on a permit that arrives just after the timeout.
+            Err(_) => {
+                waiter.is_late = true;
+                Err(LimitRefusal::TimeOut)
+            }
+        }
+    }
 }
 
 impl Inflight {
     /// Creates the permits; no request waits longer than `patience`.
     pub(super) fn new(bounds: Bounds, patience: Duration) -> Arc<Self> {
-        Arc::new(Inflight { permits: Mutex::new(FairQueue::new(bounds)), patience })
+        Arc::new(Inflight { permits: Mutex::new(LevelPool::sole(bounds)), patience })
     }
 
-    fn permits(&self) -> MutexGuard<'_, FairQueue<Ticket>> {
+    fn permits(&self) -> MutexGuard<'_, LevelPool<Ticket>> {
         // The guarded statements cannot panic, so the data of a poisoned lock is consistent.
         self.permits.lock()
     }
@@ -77,68 +136,91 @@ impl Inflight {
         (permits.taken(), permits.waiting())
     }
 
+    /// Replaces the priority levels.
+    pub(super) fn configure(&self, levels: &[LevelConfig]) {
+        let mut permits = self.permits();
+        for next in permits.configure(levels) {
+            // Sent under the lock, as in `arrive`.
+            next.send(QueueResult::Admitted);
+        }
+    }
+
+    /// Reads the state of the levels.
+    pub(super) fn inspect<R>(&self, read: impl FnOnce(&LevelPool<Ticket>) -> R) -> R {
+        read(&self.permits())
+    }
+
     /// Acquires a permit without waiting, regardless of the client. An `Inflight` is used either with this function
     /// or with `enter`, never with both.
     pub(super) fn try_enter(self: &Arc<Self>) -> Result<Permit, LimitRefusal> {
-        if self.permits().try_acquire() { Ok(Permit(self.clone(), None)) } else { Err(LimitRefusal::Limit) }
+        let is_free = self.permits().try_acquire();
+        is_free.then(|| self.permit(LevelId::FALLBACK, None)).ok_or(LimitRefusal::Limit)
     }
 
-    /// Acquires a permit, and waits for one if necessary.
+    /// Acquires a permit of the only level, and waits for one if necessary.
     pub(super) async fn enter(self: &Arc<Self>, client: Client) -> Result<Permit, LimitRefusal> {
-        let (ticket, receiver) = oneshot::channel();
-        let number = match self.arrive(client, ticket) {
-            Ok(None) => return Ok(Permit(self.clone(), Some(client))),
-            Ok(Some(number)) => number,
-            Err(refusal) => return Err(refusal),
-        };
-        let mut place = Waiter { gate: self, client, number, receiver };
-        match tokio::time::timeout(self.patience, &mut place.receiver).await {
-            Ok(Ok(QueueResult::Admitted)) => Ok(Permit(self.clone(), Some(client))),
-            Ok(Ok(QueueResult::Refused) | Err(_)) => Err(LimitRefusal::QueueFull),
-            // Dropping `place` passes on a permit that arrives just after the timeout.
-            Err(_) => Err(LimitRefusal::TimeOut),
-        }
+        self.arrive(LevelId::FALLBACK, client, || None)?.permit().await
     }
 
-    /// `None` for an admitted request, a number for a waiting one.
-    fn arrive(&self, client: Client, ticket: Ticket) -> Result<Option<Number>, LimitRefusal> {
+    fn permit(self: &Arc<Self>, level: LevelId, client: Option<Client>) -> Permit {
+        Permit { gate: self.clone(), level, client, _executing: None }
+    }
+
+    /// Acquires a permit of a level, or joins its queues. `request` describes the request if it waits.
+    pub(super) fn arrive(
+        self: &Arc<Self>,
+        level: LevelId,
+        client: Client,
+        request: impl FnOnce() -> Option<Box<WaitingRequest>>,
+    ) -> Result<Entry, LimitRefusal> {
+        let mut receiver = None;
         let mut permits = self.permits();
-        match permits.arrive(client, ticket) {
-            Arrival::Admitted => Ok(None),
-            Arrival::Waits(number) => Ok(Some(number)),
+        let (level, arrival) = permits.arrive(level, client, || {
+            let (sender, notified) = oneshot::channel();
+            receiver = Some(notified);
+            Ticket { sender, request: request() }
+        });
+        let number = match arrival {
+            Arrival::Admitted => return Ok(Entry::Admitted(self.permit(level, Some(client)))),
+            Arrival::Waits(number) => number,
             Arrival::WaitsInsteadOf(number, other) => {
                 // Sent under the lock, so that every request outside the queues has its notification. A request that has gone
                 // needs none.
-                let _ = other.send(QueueResult::Refused);
-                Ok(Some(number))
+                other.send(QueueResult::Refused);
+                number
             }
-            Arrival::Refused => Err(LimitRefusal::QueueFull),
-        }
+            Arrival::Refused => return Err(LimitRefusal::QueueFull),
+            Arrival::NoQueue => return Err(LimitRefusal::Limit),
+        };
+        // A waiting request has a receiver.
+        let receiver = receiver.ok_or(LimitRefusal::QueueFull)?;
+        Ok(Entry::Waits(Waiter { gate: self.clone(), level, client, number, receiver, is_late: false }))
     }
 
-    fn leave(&self, client: Option<Client>) {
+    fn leave(&self, level: LevelId, client: Option<Client>) {
         let mut permits = self.permits();
-        if let Some(next) = permits.leave(client) {
+        if let Some(next) = permits.leave(level, client) {
             // Sent under the lock, as above. A request that is just giving up finds the permit when its `Waiter` is dropped.
-            let _ = next.send(QueueResult::Admitted);
+            next.send(QueueResult::Admitted);
         }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.leave(self.1);
+        self.gate.leave(self.level, self.client);
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for Waiter {
     fn drop(&mut self) {
-        if self.gate.permits().give_up(self.client, self.number) {
+        let why = if self.is_late { GiveUp::TimedOut } else { GiveUp::Cancelled };
+        if self.gate.permits().give_up(self.level, self.client, self.number, why) {
             return;
         }
         // The request is in no queue, so its notification has been sent and may still be in the channel.
         match self.receiver.try_recv() {
-            Ok(QueueResult::Admitted) => self.gate.leave(Some(self.client)),
+            Ok(QueueResult::Admitted) => self.gate.leave(self.level, Some(self.client)),
             Ok(QueueResult::Refused) | Err(_) => {}
         }
     }

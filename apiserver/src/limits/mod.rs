@@ -1,6 +1,7 @@
 //! Limits of concurrent requests, watches and connections (docs/overload.md).
 //!
-//! [`fair_queue`] decides which request is served, waits or is rejected; [`inflight`] does the waiting;
+//! [`flow_control`] finds the priority level of a request. [`level_pool`] decides which level gets a permit, and [`fair_queue`] which
+//! request of the level is served, waits or is rejected; [`inflight`] does the waiting;
 //! [`client`] classifies a request and identifies its client; [`permit_body`] holds a permit until the response
 //! has been sent; [`old_states`] bounds the replaced objects that slow responses hold; [`compute`] runs expensive requests on threads of their own, and
 //! [`driven_body`] computes long responses there; [`connection`] is the state of a connection, and [`tracked`] records requests in progress
@@ -11,14 +12,16 @@ pub(crate) mod compute;
 pub mod connection;
 mod driven_body;
 mod fair_queue;
+mod flow_control;
 mod inflight;
+mod level_pool;
+mod metrics;
 pub(crate) mod old_states;
 mod permit_body;
 pub mod tracked;
 pub(crate) mod unread;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::custom::Kinds;
@@ -27,22 +30,27 @@ use axum::response::Response;
 use http::HeaderValue;
 use http::header::RETRY_AFTER;
 use http_body::Body as _;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use orlop_auth::UserInfo;
+use orlop_store::{Kv, MemoryBudget, Snapshot};
+use prometheus::{IntGaugeVec, Registry};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::encode::{HeldMemory, answer};
+use crate::projection::Projection;
 use client::Sort;
 use connection::{Connection, Connections};
 use fair_queue::Bounds;
 pub(crate) use fair_queue::Client;
-use inflight::{Inflight, LimitRefusal, Permit};
+use flow_control::classifier::{ClassPermits, Classified, FlowControl, FlowPlan};
+use flow_control::flow::{ExecutingRequest, Flow, WaitingRequest};
+use flow_control::follow::FlowObjects;
+use flow_control::{dump, follow};
+use inflight::{Entry, Inflight, LimitRefusal, Permit};
+use metrics::{LimitMetrics, set_counter};
 use old_states::OldStates;
-use orlop_store::MemoryBudget;
 use unread::UnreadData;
-
-/// Maximum number of waiting requests of one client (upstream: queueLengthLimit).
-const WAITING_PER_CLIENT: usize = 50;
-/// Maximum number of waiting requests per permit.
-const WAITING_PER_PERMIT: usize = 4;
 
 /// Responses up to this size are part of the memory of a connection, bytes.
 pub(crate) const UNCOUNTED: u64 = 4 << 10;
@@ -56,6 +64,8 @@ pub struct LimitsConfig {
     pub mutating_requests: usize,
     /// How long a request waits for a permit.
     pub wait: Duration,
+    /// Whether FlowSchemas assign requests to priority levels. Otherwise all requests have the same level.
+    pub priority_and_fairness: bool,
     /// Maximum number of open watches.
     pub watches: usize,
     /// Maximum number of open connections. The owner of the socket checks each connection with [`Connections`].
@@ -70,6 +80,7 @@ impl Default for LimitsConfig {
             requests: 400,
             mutating_requests: 200,
             wait: Duration::from_secs(2),
+            priority_and_fairness: true,
             watches: 20_000,
             connections: 20_000,
             memory: MemoryBudget::new(0),
@@ -81,6 +92,10 @@ impl Default for LimitsConfig {
 pub(crate) struct Limits {
     reads: Arc<Inflight>,
     writes: Arc<Inflight>,
+    flow_control: FlowControl,
+    /// Whether the levels are those of the store.
+    follows_store: bool,
+    flow_objects_changed: Notify,
     watches: Arc<Inflight>,
     /// Requests of controllers in this process are never rejected, so these have no limit.
     own_reads: Arc<Inflight>,
@@ -99,27 +114,32 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Fails only if a metric is defined twice, which a test rules out.
+    /// Fails only if a metric is defined twice, which a test rules out. `requires_credentials` is false if every client without
+    /// credentials is an administrator.
     pub(crate) fn new(
         config: &LimitsConfig,
         registry: &Registry,
         kinds: Arc<Kinds>,
+        requires_credentials: bool,
     ) -> Result<Arc<Self>, prometheus::Error> {
-        let queued = |permits: usize| {
-            let permits = if permits == 0 { usize::MAX } else { permits };
-            let waiting = permits.saturating_mul(WAITING_PER_PERMIT).max(WAITING_PER_CLIENT);
-            Inflight::new(Bounds { permits, per_client: WAITING_PER_CLIENT, waiting }, config.wait)
-        };
+        let number = |permits: usize| if permits == 0 { usize::MAX } else { permits };
+        let queued = |permits: usize| Inflight::new(Bounds::of_permits(permits), config.wait);
         let plain = |permits: usize| {
-            let permits = if permits == 0 { usize::MAX } else { permits };
-            Inflight::new(Bounds { permits, per_client: 0, waiting: 0 }, Duration::ZERO)
+            Inflight::new(Bounds { permits: number(permits), per_client: 0, waiting: 0 }, Duration::ZERO)
         };
+        let permits =
+            ClassPermits { reads: number(config.requests), writes: number(config.mutating_requests) };
+        let (flow_control, plan) =
+            FlowControl::new(registry, permits, config.priority_and_fairness, requires_credentials)?;
         // Half of the memory is reserved for requests whose clients read fast.
         let slow = MemoryBudget::half_of(&config.memory);
-        Ok(Arc::new(Limits {
+        let limits = Limits {
             kinds,
-            reads: queued(config.requests),
-            writes: queued(config.mutating_requests),
+            reads: queued(permits.reads),
+            writes: queued(permits.writes),
+            flow_control,
+            follows_store: config.priority_and_fairness,
+            flow_objects_changed: Notify::new(),
             watches: plain(config.watches),
             own_reads: plain(0),
             own_writes: plain(0),
@@ -129,7 +149,59 @@ impl Limits {
             old_states: OldStates::new(slow.clone()),
             slow,
             metrics: LimitMetrics::new(registry)?,
-        }))
+        };
+        limits.publish(plan);
+        Ok(Arc::new(limits))
+    }
+
+    /// Applies the flow schemas and priority levels of the store. Runs once before the server answers requests.
+    pub(crate) fn read_flow_control(&self, head: &Snapshot<Projection>) {
+        if self.follows_store {
+            self.apply(&FlowObjects::read(head));
+        }
+    }
+
+    /// Applies the flow schemas and priority levels of the store, and their changes, until the server closes.
+    pub(crate) async fn follow_flow_control(
+        self: Arc<Self>,
+        store: Arc<dyn Kv<Projection>>,
+        closing: CancellationToken,
+    ) {
+        if self.follows_store {
+            follow::follow(store, closing, |objects| self.apply(objects)).await;
+        }
+    }
+
+    fn apply(&self, objects: &FlowObjects) {
+        self.publish(self.flow_control.plan(objects));
+        self.flow_objects_changed.notify_one();
+    }
+
+    /// Waits for a change of flow schemas or priority levels since the last call.
+    pub(crate) async fn flow_objects_changed(&self) {
+        self.flow_objects_changed.notified().await;
+    }
+
+    fn publish(&self, plan: FlowPlan) {
+        // The levels exist before requests use them.
+        self.reads.configure(&plan.reads);
+        self.writes.configure(&plan.writes);
+        self.flow_control.publish(plan);
+    }
+
+    /// The table of the priority levels.
+    pub(crate) fn dump_priority_levels(&self) -> String {
+        dump::priority_levels(&[&self.reads, &self.writes])
+    }
+
+    /// The table of the queues.
+    pub(crate) fn dump_queues(&self) -> String {
+        dump::dump_queues(&[&self.reads, &self.writes])
+    }
+
+    /// The table of the waiting requests.
+    pub(crate) fn dump_requests(&self, has_details: bool) -> String {
+        dump::dump_requests(&[&self.reads, &self.writes], has_details)
     }
 
     /// Updates the metrics.
@@ -155,33 +227,47 @@ impl Limits {
         set_counter(&self.metrics.refused_connections, refused);
     }
 
+    /// Counts a rejected request. Those of controllers in this process are never rejected.
+    fn refused(&self, flow: Option<&Flow>, refusal: LimitRefusal) {
+        let Some(flow) = flow else { return };
+        let labels = [flow.schema.as_str(), flow.level_name.as_str(), refusal.reason()];
+        self.flow_control.metrics.rejected.with_label_values(&labels).inc();
+    }
+
     /// Determines the permit that a request needs, without waiting.
-    fn ask(&self, request: &Request) -> PermitRequest<'_> {
-        let at_once = |gate: &Arc<Inflight>| match gate.try_enter() {
-            Ok(permit) => PermitRequest::Admitted(permit),
-            Err(refusal) => PermitRequest::Refused(refusal),
-        };
+    fn ask(&self, request: &Request) -> PermitRequest {
+        let at_once = |gate: &Arc<Inflight>| gate.try_enter().map(Entry::Admitted);
         let gate = match client::sort(&self.kinds, request) {
             Sort::Free | Sort::WatchInThisProcess => return PermitRequest::Free,
             Sort::InThisProcess(writes) => {
-                return at_once(if writes { &self.own_writes } else { &self.own_reads });
+                let gate = if writes { &self.own_writes } else { &self.own_reads };
+                return PermitRequest::Unclassified(at_once(gate));
             }
-            Sort::Watch => return at_once(&self.watches),
+            Sort::Watch => {
+                return PermitRequest::Watch(self.flow_control.classify(request), at_once(&self.watches));
+            }
             Sort::Read => &self.reads,
             Sort::Write => &self.writes,
         };
-        PermitRequest::Queue(gate, client::client(request))
+        let classified = self.flow_control.classify(request);
+        let entry = gate.arrive(classified.flow.level, classified.queue, || {
+            let user = request.extensions().get::<UserInfo>().map(|user| user.username.clone());
+            let (method, uri) = (request.method().clone(), request.uri().clone());
+            Some(WaitingRequest::new(classified.flow.clone(), user.unwrap_or_default(), method, uri))
+        });
+        PermitRequest::Queue(classified, entry)
     }
 }
 
 /// The permit that a request needs.
-enum PermitRequest<'l> {
+enum PermitRequest {
     /// No permit is needed.
     Free,
-    Admitted(Permit),
-    Refused(LimitRefusal),
-    /// A permit of these, possibly after a wait.
-    Queue(&'l Arc<Inflight>, Client),
+    /// A permit of the controllers in this process.
+    Unclassified(Result<Entry, LimitRefusal>),
+    Watch(Classified, Result<Entry, LimitRefusal>),
+    /// A permit of a priority level, possibly after a wait.
+    Queue(Classified, Result<Entry, LimitRefusal>),
 }
 
 /// Runs a request within the limits, or rejects it.
@@ -190,34 +276,66 @@ pub(crate) async fn admit<F: Future<Output = Response>>(
     mut request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Response {
-    let version = request.version();
-    let asked = limits.ask(&request);
-    if let PermitRequest::Queue(_, client) = &asked {
-        request.extensions_mut().insert(*client);
-    }
-    let queued = matches!(asked, PermitRequest::Queue(..));
-    let permit = match asked {
+    let (classified, entry, is_queued) = match limits.ask(&request) {
         PermitRequest::Free => return next(request).await,
-        PermitRequest::Admitted(permit) => Ok(permit),
-        PermitRequest::Refused(refusal) => Err(refusal),
-        PermitRequest::Queue(gate, client) => gate.enter(client).await,
+        PermitRequest::Unclassified(entry) => (None, entry, false),
+        PermitRequest::Watch(classified, entry) => (Some(classified), entry, false),
+        PermitRequest::Queue(classified, entry) => (Some(classified), entry, true),
     };
-    let permit = match permit {
-        Ok(permit) => permit,
+    let flow = classified.map(|Classified { flow, client, info, .. }| {
+        if is_queued {
+            request.extensions_mut().insert(client);
+        }
+        if let Some(info) = info {
+            request.extensions_mut().insert(info);
+        }
+        flow
+    });
+    let mut response = match admitted(flow.as_ref(), entry, is_queued).await {
+        Ok(permit) => run(limits, permit, is_queued, request, next).await,
         Err(refusal) => {
-            limits.metrics.refused(refusal);
+            limits.refused(flow.as_deref(), refusal);
             let mut response = answer::text(429, "Too many requests, please try again later.\n");
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            return response;
+            response
         }
     };
+    if let Some(flow) = flow {
+        flow.report(response.headers_mut());
+    }
+    response
+}
+
+/// Waits for the permit of a request. A request with `is_queued` counts as executing while it has the permit; a watch does not.
+async fn admitted(
+    flow: Option<&Arc<Flow>>,
+    entry: Result<Entry, LimitRefusal>,
+    is_queued: bool,
+) -> Result<Permit, LimitRefusal> {
+    let entry = entry?;
+    let started = entry.waits().then(Instant::now);
+    let permit = entry.permit().await?;
+    let Some(flow) = flow else { return Ok(permit) };
+    flow.dispatched(started.map_or(Duration::ZERO, |started| started.elapsed()));
+    Ok(if is_queued { permit.counts(ExecutingRequest::new(flow.clone())) } else { permit })
+}
+
+/// Runs a request that has a permit. `is_queued` is false for permits without a queue, which last until the response was sent.
+async fn run<F: Future<Output = Response>>(
+    limits: &Limits,
+    permit: Permit,
+    is_queued: bool,
+    request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
+    let version = request.version();
     let connection = request.extensions().get::<Connection>().cloned();
     let mut response = next(request).await;
     let memory = response.extensions_mut().remove::<HeldMemory>();
     if response.body().is_end_stream() {
         return response;
     }
-    if !queued {
+    if !is_queued {
         return permit_body::hold(response, (permit, memory), None);
     }
     let Some(size) = response.body().size_hint().exact() else {
@@ -243,102 +361,6 @@ pub(crate) async fn admit<F: Future<Output = Response>>(
             permit_body::hold(response, memory, None)
         }
         Some(_) | None => response,
-    }
-}
-
-/// A counter whose value is counted elsewhere.
-struct ReportedCounter {
-    counter: IntCounter,
-    /// The count that has been added to `counter`.
-    reported: AtomicU64,
-}
-
-impl ReportedCounter {
-    fn new(registry: &Registry, name: &str, help: &str) -> Result<Self, prometheus::Error> {
-        let counter = IntCounter::new(name, help)?;
-        registry.register(Box::new(counter.clone()))?;
-        Ok(ReportedCounter { counter, reported: AtomicU64::new(0) })
-    }
-}
-
-fn set_counter(counter: &ReportedCounter, count: u64) {
-    // Reports may run concurrently: the second one adds only what the first did not count.
-    let reported = counter.reported.fetch_max(count, Ordering::AcqRel);
-    counter.counter.inc_by(count.saturating_sub(reported));
-}
-
-/// The metrics of the limits.
-struct LimitMetrics {
-    inflight: IntGaugeVec,
-    inqueue: IntGaugeVec,
-    rejected: IntCounterVec,
-    connections: IntGauge,
-    refused_connections: ReportedCounter,
-    memory: IntGauge,
-    memory_limit: IntGauge,
-    memory_rejected: ReportedCounter,
-    unread_closed: ReportedCounter,
-    slow_closed: ReportedCounter,
-}
-
-impl LimitMetrics {
-    fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let kind = &["request_kind"];
-        let metrics = LimitMetrics {
-            inflight: IntGaugeVec::new(
-                Opts::new("apiserver_current_inflight_requests", "Requests that are being served."),
-                kind,
-            )?,
-            inqueue: IntGaugeVec::new(
-                Opts::new("apiserver_current_inqueue_requests", "Requests that wait to be served."),
-                kind,
-            )?,
-            rejected: IntCounterVec::new(
-                Opts::new("apiserver_flowcontrol_rejected_requests_total", "Requests refused by 429."),
-                &["flow_schema", "priority_level", "reason"],
-            )?,
-            connections: IntGauge::new("orlop_open_connections", "Connections that are open.")?,
-            refused_connections: ReportedCounter::new(
-                registry,
-                "orlop_refused_connections_total",
-                "Connections closed because the limit was reached.",
-            )?,
-            memory: IntGauge::new(
-                "orlop_client_memory_bytes",
-                "Memory reserved for clients: bodies, decoded objects, responses, log pages and unread watch events.",
-            )?,
-            memory_limit: IntGauge::new(
-                "orlop_client_memory_limit_bytes",
-                "The limit of that memory; 0 if there is none.",
-            )?,
-            memory_rejected: ReportedCounter::new(
-                registry,
-                "orlop_client_memory_rejected_total",
-                "Reservations of that memory that exceeded the limit.",
-            )?,
-            unread_closed: ReportedCounter::new(
-                registry,
-                "orlop_unread_watches_closed_total",
-                "Connections closed because a watch was not read while the memory limit was reached.",
-            )?,
-            slow_closed: ReportedCounter::new(
-                registry,
-                "orlop_slow_responses_closed_total",
-                "Connections closed because a response held replaced objects while the memory limit was reached.",
-            )?,
-        };
-        registry.register(Box::new(metrics.inflight.clone()))?;
-        registry.register(Box::new(metrics.inqueue.clone()))?;
-        registry.register(Box::new(metrics.rejected.clone()))?;
-        registry.register(Box::new(metrics.connections.clone()))?;
-        registry.register(Box::new(metrics.memory.clone()))?;
-        registry.register(Box::new(metrics.memory_limit.clone()))?;
-        Ok(metrics)
-    }
-
-    fn refused(&self, refusal: LimitRefusal) {
-        // All requests from outside share one priority level, with upstream's name.
-        self.rejected.with_label_values(&["global-default", "global-default", refusal.reason()]).inc();
     }
 }
 

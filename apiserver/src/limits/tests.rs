@@ -8,7 +8,6 @@ use axum::middleware::{Next, from_fn};
 use axum::routing::any;
 use futures::StreamExt as _;
 use http_body_util::BodyExt as _;
-use tokio::sync::Notify;
 use tower::ServiceExt as _;
 
 use super::*;
@@ -21,7 +20,7 @@ fn request(method: &str, uri: &str) -> Request {
 
 fn limits(requests: usize, mutating_requests: usize, watches: usize) -> Arc<Limits> {
     let config = LimitsConfig { requests, mutating_requests, watches, ..LimitsConfig::default() };
-    Limits::new(&config, &Registry::new(), Default::default()).unwrap()
+    Limits::new(&config, &Registry::new(), Default::default(), false).unwrap()
 }
 
 /// A router with a slow path. `entered` reports a request on it, `gate` releases the request.
@@ -101,7 +100,7 @@ async fn rejection_is_upstreams_429() {
     assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
     let body = response.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(body, "Too many requests, please try again later.\n");
-    let rejected = &slow.limits.metrics.rejected;
+    let rejected = &slow.limits.flow_control.metrics.rejected;
     assert_eq!(rejected.with_label_values(&["global-default", "global-default", "time-out"]).get(), 1);
     busy.abort();
 }
@@ -125,7 +124,7 @@ async fn waiting_request_is_served() {
 async fn computed_response_needs_memory_and_no_permit() {
     let memory = MemoryBudget::new(3 << 19);
     let config = LimitsConfig { requests: 1, memory: memory.clone(), ..LimitsConfig::default() };
-    let slow = Slow::new(Limits::new(&config, &Registry::new(), Default::default()).unwrap());
+    let slow = Slow::new(Limits::new(&config, &Registry::new(), Default::default(), false).unwrap());
     let first = slow.router.clone().oneshot(request("GET", "/large")).await.unwrap();
     assert_eq!((slow.limits.reads.count(), memory.used()), ((0, 0), 1 << 20));
     // There is no memory for another: it keeps the permit.
@@ -141,7 +140,7 @@ async fn computed_response_needs_memory_and_no_permit() {
 async fn stream_holds_its_permit_unless_the_client_does_not_read() {
     let memory = MemoryBudget::new(1 << 20);
     let config = LimitsConfig { requests: 1, memory: memory.clone(), ..LimitsConfig::default() };
-    let slow = Slow::new(Limits::new(&config, &Registry::new(), Default::default()).unwrap());
+    let slow = Slow::new(Limits::new(&config, &Registry::new(), Default::default(), false).unwrap());
     let mut body = slow.router.clone().oneshot(request("GET", "/stream")).await.unwrap().into_body();
     for _ in 0..10 {
         body.frame().await.unwrap().unwrap();

@@ -1,5 +1,6 @@
 //! Non-resource endpoints: discovery, OpenAPI, health, metrics, version, web page.
 
+mod debug;
 mod discovery;
 mod health;
 pub(crate) mod offload;
@@ -39,6 +40,7 @@ pub(crate) fn router(server: &Arc<Inner>) -> Router<Arc<Inner>> {
     let of_kinds = axum::middleware::from_fn_with_state(server.clone(), offload::discovery);
     Router::new()
         .merge(discovery::router().route("/", get(root)).route_layer(of_kinds))
+        .merge(debug::router())
         .merge(health::router())
         .merge(openapi::router().route_layer(offload()))
         .merge(openid::router())

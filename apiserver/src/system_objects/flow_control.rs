@@ -34,10 +34,7 @@ pub(super) struct Progress {
 /// # Errors
 /// A message for the log if the objects cannot be written.
 pub(super) async fn keep(server: &Arc<Inner>, progress: &mut Progress) -> Result<(), String> {
-    let of = |plural: &str| by_resource(GROUP, "v1", plural);
-    let Some((levels, schemas)) = of("prioritylevelconfigurations").zip(of("flowschemas")) else {
-        return Ok(());
-    };
+    let Some((levels, schemas)) = kinds() else { return Ok(()) };
     let prefixes = [levels.storage_prefix(), schemas.storage_prefix()];
     let of = server.clone();
     let objects = move |head: &Snapshot<Projection>| {
@@ -46,6 +43,21 @@ pub(super) async fn keep(server: &Arc<Inner>, progress: &mut Progress) -> Result
         writes
     };
     repair(&server.store, &mut progress.objects, &prefixes, Arc::new(objects)).await?;
+    keep_conditions(server, progress).await
+}
+
+fn kinds() -> Option<(&'static dyn Kind, &'static dyn Kind)> {
+    let of = |plural: &str| by_resource(GROUP, "v1", plural);
+    of("prioritylevelconfigurations").zip(of("flowschemas"))
+}
+
+/// Updates the conditions of the schemas.
+///
+/// # Errors
+/// A message for the log if they cannot be written.
+pub(super) async fn keep_conditions(server: &Arc<Inner>, progress: &mut Progress) -> Result<(), String> {
+    let Some((levels, schemas)) = kinds() else { return Ok(()) };
+    let prefixes = [levels.storage_prefix(), schemas.storage_prefix()];
     let of = server.clone();
     let updates = move |head: &Snapshot<Projection>| conditions(head, levels, schemas, of.now());
     repair(&server.store, &mut progress.conditions, &prefixes, Arc::new(updates)).await

@@ -48,6 +48,16 @@ pub(crate) async fn keep(server: &Arc<Inner>, progress: &mut Progress, at_start:
     }
 }
 
+/// Updates the conditions of flow schemas after a change. Errors are only logged.
+pub(crate) async fn keep_flow_conditions(server: &Arc<Inner>, progress: &mut Progress) {
+    if server.store.usage().full {
+        return;
+    }
+    if let Err(error) = flow_control::keep_conditions(server, &mut progress.flow_control).await {
+        tracing::warn!(error, "cannot write the conditions of flow schemas");
+    }
+}
+
 /// The write that creates a cluster-wide object of the server.
 fn creation(server: &Inner, kind: &dyn Kind, mut object: Object) -> Write<Projection> {
     object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());

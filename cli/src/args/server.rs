@@ -168,6 +168,11 @@ pub struct ApiArgs {
     /// How long a request waits in the queue before the server rejects it with 429
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = values::duration)]
     pub max_request_wait: Duration,
+    /// Assign requests to priority levels, according to FlowSchemas and PriorityLevelConfigurations. Otherwise, all
+    /// requests share the permits fairly by client
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = values::boolean)]
+    pub enable_priority_and_fairness: bool,
     /// Maximum number of open watches; 0 is unlimited
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub max_watches: usize,

@@ -38,6 +38,7 @@ pub fn apiserver(
             requests: args.max_requests_inflight,
             mutating_requests: args.max_mutating_requests_inflight,
             wait: args.max_request_wait,
+            priority_and_fairness: args.enable_priority_and_fairness,
             watches: args.max_watches,
             connections,
             memory,

@@ -101,13 +101,13 @@ pub(super) const STATES: &[(&str, State, &str)] = &[
     ("events.k8s.io/events", Served, "deleted after `--event-ttl`"),
     (
         "flowcontrol.apiserver.k8s.io/flowschemas",
-        StoredOnly,
-        "the server limits requests by its own rules: [Overload](overload.md)",
+        Served,
+        "assigns requests to priority levels: [Overload](overload.md#priority-levels)",
     ),
     (
         "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
-        StoredOnly,
-        "the server limits requests by its own rules: [Overload](overload.md)",
+        Served,
+        "divides the permits of requests: [Overload](overload.md#priority-levels)",
     ),
     ("networking.k8s.io/ingressclasses", Served, "admission sets the default class of an Ingress"),
     (

@@ -1,5 +1,4 @@
-//! `FlowSchema` and `PriorityLevelConfiguration`: stored and validated. They do not change how the server limits requests
-//! (docs/overload.md).
+//! `FlowSchema` and `PriorityLevelConfiguration`: how the server limits requests (docs/overload.md).
 //!
 //! Upstream: pkg/apis/flowcontrol, pkg/registry/flowcontrol.
 

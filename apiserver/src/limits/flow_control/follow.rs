@@ -1,0 +1,125 @@
+//! Follows the FlowSchemas and PriorityLevelConfigurations of the store.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orlop_api::registry::flow_control::GROUP;
+use orlop_store::{Event, Kv, Record, Revision, Snapshot, WatchError, Watcher};
+use tokio_util::sync::CancellationToken;
+
+use super::levels::PriorityLevel;
+use super::matching::Schema;
+use crate::encode::stored;
+use crate::projection::Projection;
+use crate::registry::{Kind, by_resource};
+
+/// Delay before a new attempt to watch.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// The stored objects, prepared. An object that cannot be read does not take part.
+#[derive(Default)]
+pub(in crate::limits) struct FlowObjects {
+    pub(super) levels: BTreeMap<String, PriorityLevel>,
+    pub(super) schemas: BTreeMap<String, Arc<Schema>>,
+}
+
+/// The two kinds; `None` if they are not served.
+fn kinds() -> Option<(&'static dyn Kind, &'static dyn Kind)> {
+    let of = |plural: &str| by_resource(GROUP, "v1", plural);
+    of("prioritylevelconfigurations").zip(of("flowschemas"))
+}
+
+impl FlowObjects {
+    /// Reads all objects.
+    pub(in crate::limits) fn read(head: &Snapshot<Projection>) -> Self {
+        let mut objects = FlowObjects::default();
+        let Some((levels, schemas)) = kinds() else { return objects };
+        for record in head.range(levels.storage_prefix(), None) {
+            objects.set_level(levels, record.key.as_str(), Some(record));
+        }
+        for record in head.range(schemas.storage_prefix(), None) {
+            objects.set_schema(schemas, record.key.as_str(), Some(record));
+        }
+        objects
+    }
+
+    fn set_level(&mut self, kind: &dyn Kind, key: &str, record: Option<&Record<Projection>>) {
+        let name = name_of(kind, key);
+        let object = record.and_then(|record| stored::decode(record).ok());
+        match object {
+            Some(object) => {
+                self.levels.insert(name.to_owned(), PriorityLevel::of(&object.into_value()));
+            }
+            None => _ = self.levels.remove(name),
+        }
+    }
+
+    fn set_schema(&mut self, kind: &dyn Kind, key: &str, record: Option<&Record<Projection>>) {
+        let name = name_of(kind, key);
+        let object = record.and_then(|record| stored::decode(record).ok());
+        match object {
+            Some(object) => {
+                self.schemas.insert(name.to_owned(), Arc::new(Schema::of(&object.into_value())));
+            }
+            None => _ = self.schemas.remove(name),
+        }
+    }
+}
+
+fn name_of<'k>(kind: &dyn Kind, key: &'k str) -> &'k str {
+    key.strip_prefix(kind.storage_prefix()).unwrap_or(key)
+}
+
+/// Applies the stored objects and all later changes until the server closes.
+pub(in crate::limits) async fn follow(
+    store: Arc<dyn Kv<Projection>>,
+    closing: CancellationToken,
+    apply: impl Fn(&FlowObjects),
+) {
+    let Some((levels, schemas)) = kinds() else { return };
+    loop {
+        let head = store.head();
+        let watch = |kind: &dyn Kind, after: Revision| store.watch(kind.storage_prefix(), after);
+        let watches = watch(levels, head.revision()).and_then(|level_watch| {
+            let schema_watch = watch(schemas, head.revision())?;
+            Ok((level_watch, schema_watch))
+        });
+        match watches {
+            Ok((level_watch, schema_watch)) => {
+                let mut objects = FlowObjects::read(&head);
+                drop(head);
+                apply(&objects);
+                let following = apply_changes(&apply, &mut objects, level_watch, schema_watch);
+                let Some(Err(error)) = closing.run_until_cancelled(following).await else { return };
+                tracing::debug!(%error, "the watch of flow control is restarted");
+            }
+            Err(error) => tracing::warn!(%error, "cannot watch the objects of flow control"),
+        }
+        if closing.run_until_cancelled(tokio::time::sleep(AGAIN_AFTER)).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Applies changes until a watch ends.
+async fn apply_changes(
+    apply: &impl Fn(&FlowObjects),
+    objects: &mut FlowObjects,
+    mut level_watch: Watcher<Projection>,
+    mut schema_watch: Watcher<Projection>,
+) -> Result<std::convert::Infallible, WatchError> {
+    let Some((levels, schemas)) = kinds() else { return std::future::pending().await };
+    let record = |event: &Arc<Event<Projection>>| event.record.clone();
+    loop {
+        tokio::select! {
+            events = level_watch.next() => for event in &events? {
+                objects.set_level(levels, event.key.as_str(), record(event).as_deref());
+            },
+            events = schema_watch.next() => for event in &events? {
+                objects.set_schema(schemas, event.key.as_str(), record(event).as_deref());
+            },
+        }
+        apply(objects);
+    }
+}
