@@ -89,8 +89,8 @@ where
     Fut: Future<Output = Result<(), E>>,
 {
     let mut slice = TimeSlice::start();
-    while let Some(key) = queue.get().await {
-        attempt(queue, syncs, key.clone(), async { sync(key).await }).await;
+    while let Some(key) = slice.wait(queue.get()).await {
+        slice.wait(attempt(queue, syncs, key.clone(), async { sync(key).await })).await;
         // Syncs that send no request never wait.
         slice.yield_if_over().await;
     }

@@ -346,14 +346,14 @@ impl<K: Object> Informer<K> {
         let mut stream = sized_watcher(api, selection);
         let mut listed = Listed::default();
         let (began, mut slice) = (Instant::now(), TimeSlice::start());
-        while let Some(event) = stream.next().await {
+        while let Some(event) = slice.wait(stream.next()).await {
             match event {
                 Ok(Event::Init) => listed = Listed::default(),
                 Ok(Event::InitApply((Ok(object), bytes))) => self.collect(&mut listed, object, bytes),
                 Ok(Event::InitApply((Err(object), _))) => self.collect_undecodable(&mut listed, object),
                 Ok(Event::InitDone) => {
                     backoff.reset();
-                    self.complete(std::mem::take(&mut listed)).await;
+                    slice.wait(self.complete(std::mem::take(&mut listed))).await;
                 }
                 Ok(Event::Apply((object, bytes))) => {
                     backoff.reset();
@@ -373,7 +373,7 @@ impl<K: Object> Informer<K> {
                 }
                 Err(error) => match after_error(api.resource_url(), &error, began, backoff) {
                     AfterError::ListAgain(delay) => return delay,
-                    AfterError::Resume(delay) => tokio::time::sleep(delay).await,
+                    AfterError::Resume(delay) => slice.wait(tokio::time::sleep(delay)).await,
                 },
             }
             // A page of a list has many objects, and events may arrive faster than they are applied.

@@ -218,7 +218,7 @@ impl Protection {
         let mut users = Users::default();
         let (mut parameters, mut slice) = (ListParams::default().limit(PAGE), TimeSlice::start());
         loop {
-            let (list, pods) = api.list_lazily(&parameters).await?;
+            let (list, pods) = slice.wait(api.list_lazily(&parameters)).await?;
             for pod in pods {
                 users.add(&pod?);
                 slice.yield_if_over().await;

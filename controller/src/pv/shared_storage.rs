@@ -65,7 +65,8 @@ impl Binder {
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let failed = |source| SyncError::ListVolumes { source };
-            let (page, volumes) = self.volumes_api().list_lazily(&params).await.map_err(failed)?;
+            let volumes_api = self.volumes_api();
+            let (page, volumes) = slice.wait(volumes_api.list_lazily(&params)).await.map_err(failed)?;
             let mut found = Vec::new();
             for volume in volumes {
                 let volume = volume.map_err(failed)?;

@@ -95,7 +95,7 @@ impl Binder {
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let failed = |source| SyncError::ListPods { claim: key.to_owned(), source };
-            let (page, pods) = api.list_lazily(&params).await.map_err(failed)?;
+            let (page, pods) = slice.wait(api.list_lazily(&params)).await.map_err(failed)?;
             for pod in pods {
                 found.extend(users(iter::once(pod.map_err(failed)?).filter(names_it).map(Arc::new)));
                 slice.yield_if_over().await;

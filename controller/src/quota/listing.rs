@@ -175,7 +175,7 @@ where
     Box::pin(async move {
         let (mut parameters, mut slice) = (ListParams::default().limit(PAGE), TimeSlice::start());
         loop {
-            let (list, objects) = api.list_lazily(&parameters).await?;
+            let (list, objects) = slice.wait(api.list_lazily(&parameters)).await?;
             for object in objects {
                 add(object?);
                 slice.yield_if_over().await;

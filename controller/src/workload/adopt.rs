@@ -111,17 +111,19 @@ async fn claim_all<O: Namespaced, K: Namespaced, P>(
                 let references = object.meta().owner_references.iter().flatten();
                 let left = references.filter(|reference| reference.uid != uid).cloned().collect();
                 let finalizers = finalizer.map(|name| finalizers_without(object.meta(), name));
-                set_owners(client, object.as_ref(), left, finalizers, "release").await?;
+                let released = set_owners(client, object.as_ref(), left, finalizers, "release");
+                slice.wait(released).await?;
             }
             Tie::Adopt => {
                 if !is_checked {
-                    check_live(client, owner).await?;
+                    slice.wait(check_live(client, owner)).await?;
                     is_checked = true;
                 }
                 let mut references = object.meta().owner_references.clone().unwrap_or_default();
                 references.push(controller_reference(owner));
                 let finalizers = finalizer.map(|name| finalizers_with(object.meta(), name));
-                let adopted = set_owners(client, object.as_ref(), references, finalizers, "adopt").await?;
+                let adopted = set_owners(client, object.as_ref(), references, finalizers, "adopt");
+                let adopted = slice.wait(adopted).await?;
                 mine.extend(adopted.map(Arc::new).map(&mut part));
             }
         }
