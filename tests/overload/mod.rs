@@ -11,6 +11,7 @@ mod memory;
 mod mutated;
 mod objects;
 mod others;
+mod priority_levels;
 mod raw;
 mod retention;
 mod signals;

@@ -9,7 +9,6 @@ mod lists;
 mod namespaces;
 mod owners;
 mod pods;
-mod priority_and_fairness;
 mod protection;
 mod resource_table;
 mod volumes;

@@ -24,7 +24,7 @@ enum QueueResult {
 pub(super) struct Ticket {
     sender: oneshot::Sender<QueueResult>,
     /// `None` if the request belongs to no flow.
-    pub(super) request: Option<Box<WaitingRequest>>,
+    pub(super) request: Option<WaitingRequest>,
 }
 
 impl Ticket {
@@ -171,7 +171,7 @@ impl Inflight {
         self: &Arc<Self>,
         level: LevelId,
         client: Client,
-        request: impl FnOnce() -> Option<Box<WaitingRequest>>,
+        request: impl FnOnce() -> Option<WaitingRequest>,
     ) -> Result<Entry, LimitRefusal> {
         let mut receiver = None;
         let mut permits = self.permits();

@@ -121,6 +121,57 @@ async fn waiting_request_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn debug_pages_list_waiting_requests() {
+    let slow = Slow::new(limits(1, 1, 1));
+    let of = |user: &str, uri: &str| {
+        let mut request = request("POST", uri);
+        request.extensions_mut().insert(UserInfo::new(user, []));
+        request
+    };
+    let busy = tokio::spawn(slow.router.clone().oneshot(of("ann", "/slow")));
+    slow.entered.notified().await;
+    let waits = tokio::spawn(slow.router.clone().oneshot(of("ann", "/api/v1/namespaces/n/pods/p/eviction")));
+    while slow.limits.writes.count() != (1, 1) {
+        tokio::task::yield_now().await;
+    }
+    let row = |text: String, level: &str| -> Vec<String> {
+        let row = text.lines().find(|line| line.starts_with(level)).unwrap();
+        row.split(',').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let level = row(slow.limits.dump_priority_levels(), "global-default");
+    assert_eq!(level, ["global-default", "1", "false", "false", "1", "1", "1", "0", "0", "0"]);
+    let queue = row(slow.limits.dump_queues(), "global-default");
+    assert_eq!(queue[..5], ["global-default", "0", "1", "1", "1"]);
+    let mut waiting = row(slow.limits.dump_requests(true), "global-default");
+    waiting.remove(5);
+    let want = [
+        "global-default",
+        "global-default",
+        "0",
+        "0",
+        "ann",
+        "1",
+        "0",
+        "0s",
+        "0001-01-01T00:00:00Z",
+        "ann",
+        "create",
+        "/api/v1/namespaces/n/pods/p/eviction",
+        "n",
+        "p",
+        "v1",
+        "pods",
+        "eviction",
+    ];
+    assert_eq!(waiting, want);
+    slow.gate.notify_one();
+    waits.await.unwrap().unwrap();
+    busy.await.unwrap().unwrap();
+    let level = row(slow.limits.dump_priority_levels(), "global-default");
+    assert_eq!(level[1..7], ["0", "true", "false", "0", "0", "2"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn computed_response_needs_memory_and_no_permit() {
     let memory = MemoryBudget::new(3 << 19);
     let config = LimitsConfig { requests: 1, memory: memory.clone(), ..LimitsConfig::default() };

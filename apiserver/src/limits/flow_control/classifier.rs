@@ -26,13 +26,13 @@ use crate::limits::fair_queue::{Bounds, Client};
 use crate::limits::level_pool::{LevelBounds, LevelConfig, LevelId};
 
 /// The schema and the level that exist in every cluster, for requests that no other schema matches.
-const CATCH_ALL: &str = "catch-all";
+pub(super) const CATCH_ALL: &str = "catch-all";
 /// The schema of the metrics of a server without classification.
 const GLOBAL_DEFAULT: &str = "global-default";
 /// Maximum number of levels: each has permits of its own.
-const LEVELS_MAX: usize = 200;
+pub(super) const LEVELS_MAX: usize = 200;
 /// Maximum number of rules that a request is compared with.
-const RULES_MAX: usize = 2_000;
+pub(super) const RULES_MAX: usize = 2_000;
 
 /// The permits of both classes of requests; `usize::MAX` is no limit.
 #[derive(Clone, Copy, Debug)]
@@ -234,7 +234,7 @@ pub(super) fn namespace(info: &RequestInfo) -> &str {
 }
 
 /// The objects of every cluster.
-fn bootstrap() -> FlowObjects {
+pub(super) fn bootstrap() -> FlowObjects {
     let levels = priority_levels().into_iter().map(|level| PriorityLevel::of(&level.object));
     let schemas = flow_schemas().into_iter().map(|schema| Arc::new(Schema::of(&schema.object)));
     FlowObjects {
@@ -250,7 +250,7 @@ fn mandatory(objects: Vec<BootstrapObject>) -> serde_json::Value {
 }
 
 /// At most [`LEVELS_MAX`] levels; the first is `catch-all`.
-fn chosen_levels(objects: &FlowObjects) -> Vec<PriorityLevel> {
+pub(super) fn chosen_levels(objects: &FlowObjects) -> Vec<PriorityLevel> {
     let catch_all = objects.levels.get(CATCH_ALL).cloned();
     let catch_all = catch_all.unwrap_or_else(|| PriorityLevel::of(&mandatory(priority_levels())));
     let others = objects.levels.values().filter(|level| level.name != CATCH_ALL);
@@ -269,7 +269,7 @@ fn chosen_levels(objects: &FlowObjects) -> Vec<PriorityLevel> {
 }
 
 /// The schemas whose level exists, in the order of their precedence and name, with at most [`RULES_MAX`] rules together.
-fn chosen_schemas(objects: &FlowObjects, levels: &[PriorityLevel]) -> Vec<Arc<Schema>> {
+pub(super) fn chosen_schemas(objects: &FlowObjects, levels: &[PriorityLevel]) -> Vec<Arc<Schema>> {
     let names: BTreeSet<&str> = levels.iter().map(|level| level.name.as_str()).collect();
     let exists = |schema: &&Arc<Schema>| names.contains(schema.level.as_str());
     let mut schemas: Vec<_> = objects.schemas.values().filter(exists).cloned().collect();
@@ -288,6 +288,3 @@ fn chosen_schemas(objects: &FlowObjects, levels: &[PriorityLevel]) -> Vec<Arc<Sc
     }
     schemas
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,15 +3,16 @@
 //! Upstream: apiserver `pkg/util/flowcontrol/apf_controller_debug.go`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
 
 use orlop_api::query::Query;
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 use percent_encoding::percent_decode_str;
 
 use super::classifier::namespace;
-use super::flow::WaitingRequest;
+use super::flow::RequestDetails;
 use super::matching::Distinguisher;
-use crate::limits::fair_queue::Client;
 use crate::limits::inflight::{Inflight, Ticket};
 use crate::limits::level_pool::{Level, LevelTotals};
 
@@ -82,25 +83,22 @@ pub(in crate::limits) fn priority_levels(classes: &[&Inflight]) -> String {
 
 /// A queue: the waiting requests of a client.
 struct QueueState {
-    level: String,
+    level: Arc<str>,
     executing: usize,
-    requests: Vec<Vec<String>>,
+    requests: Vec<Arc<RequestDetails>>,
 }
 
-/// The queues of both classes in which requests wait, by level. `columns` describes a request.
-fn queues(classes: &[&Inflight], columns: impl Fn(&WaitingRequest) -> Vec<String>) -> Vec<QueueState> {
+/// The queues of both classes in which requests wait, by level.
+fn queues(classes: &[&Inflight]) -> Vec<QueueState> {
     let mut found = Vec::new();
     for class in classes {
+        // The lock delays all requests, so texts are computed later.
         class.inspect(|pool| {
             for level in pool.levels() {
-                let state = |client: Client, requests: Vec<Vec<String>>| QueueState {
-                    level: level.name.to_string(),
+                found.extend(level.queue.queues().map(|(client, tickets)| QueueState {
+                    level: level.name.clone(),
                     executing: level.queue.used_by(client),
-                    requests,
-                };
-                found.extend(level.queue.queues().map(|(client, tickets)| {
-                    let requests = tickets.filter_map(|ticket| ticket.request.as_deref());
-                    state(client, requests.map(&columns).collect())
+                    requests: tickets.filter_map(|ticket| Some(ticket.request.as_ref()?.0.clone())).collect(),
                 }));
             }
         });
@@ -122,7 +120,7 @@ fn indexes(queues: &[QueueState]) -> Vec<usize> {
 
 /// The queues in which requests wait. A request takes one permit, and there are no virtual times.
 pub(in crate::limits) fn dump_queues(classes: &[&Inflight]) -> String {
-    let queues = queues(classes, |_| Vec::new());
+    let queues = queues(classes);
     let header = [
         "PriorityLevelName",
         "Index",
@@ -137,7 +135,7 @@ pub(in crate::limits) fn dump_queues(classes: &[&Inflight]) -> String {
     let row = |(queue, index): (&QueueState, usize)| {
         let (pending, executing) = (queue.requests.len().to_string(), queue.executing.to_string());
         vec![
-            queue.level.clone(),
+            queue.level.to_string(),
             index.to_string(),
             pending.clone(),
             executing.clone(),
@@ -173,21 +171,23 @@ pub(in crate::limits) fn dump_requests(classes: &[&Inflight], has_details: bool)
             ["UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource"];
         header.extend(details);
     }
-    let queues = queues(classes, |request| request_columns(request, has_details));
+    let queues = queues(classes);
     let mut rows = Vec::new();
     for (queue, index) in queues.iter().zip(indexes(&queues)) {
-        for (at, columns) in queue.requests.iter().enumerate() {
-            let Some((schema, rest)) = columns.split_first() else { continue };
-            let mut row = vec![queue.level.clone(), schema.clone(), index.to_string(), at.to_string()];
-            row.extend_from_slice(rest);
-            rows.push(row);
+        for (at, request) in queue.requests.iter().enumerate().take(ROWS_MAX - rows.len()) {
+            let place =
+                [queue.level.to_string(), request.flow.schema.clone(), index.to_string(), at.to_string()];
+            rows.push(place.into_iter().chain(request_columns(request, has_details)).collect());
         }
     }
     table(&header, rows)
 }
 
-/// The schema, and the columns after the index of a request.
-fn request_columns(request: &WaitingRequest, has_details: bool) -> Vec<String> {
+/// Maximum number of listed requests: clients choose their number and the length of their texts.
+const ROWS_MAX: usize = 1_000;
+
+/// The columns after the index of a request.
+fn request_columns(request: &RequestDetails, has_details: bool) -> Vec<String> {
     let path = percent_decode_str(request.uri.path()).decode_utf8_lossy();
     let info = RequestInfo::of(&request.method, &path, &Query::parse(request.uri.query()));
     let distinguisher = match request.flow.method {
@@ -196,7 +196,6 @@ fn request_columns(request: &WaitingRequest, has_details: bool) -> Vec<String> {
         None => String::new(),
     };
     let mut columns = vec![
-        request.flow.schema.clone(),
         distinguisher,
         request.arrived.to_string(),
         "1".to_owned(),
@@ -235,7 +234,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// Maximum length of a text of a client, characters.
-const CELL_MAX: usize = 1024;
+const CELL_MAX: usize = 256;
 
 /// A table in the form of Go's tabwriter, as upstream configures it: columns of at least 8 characters.
 fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
@@ -254,7 +253,7 @@ fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
         let Some((last, cells)) = row.split_last() else { continue };
         for (cell, width) in cells.iter().zip(&widths) {
             let cell = format!("{cell},");
-            text.push_str(&format!("{cell:<width$}"));
+            let _ = write!(text, "{cell:<width$}");
         }
         text.push_str(last);
         text.push('\n');

@@ -75,8 +75,11 @@ impl Drop for ExecutingRequest {
     }
 }
 
-/// A waiting request, for metrics and the debug pages. Counted as waiting until it is dropped.
-pub(in crate::limits) struct WaitingRequest {
+/// Counts a request as waiting until it is dropped, and describes it on the debug pages.
+pub(in crate::limits) struct WaitingRequest(pub(in crate::limits) Arc<RequestDetails>);
+
+/// The description of a waiting request.
+pub(in crate::limits) struct RequestDetails {
     pub(in crate::limits) flow: Arc<Flow>,
     pub(in crate::limits) user: String,
     pub(in crate::limits) method: Method,
@@ -86,14 +89,15 @@ pub(in crate::limits) struct WaitingRequest {
 }
 
 impl WaitingRequest {
-    pub(in crate::limits) fn new(flow: Arc<Flow>, user: String, method: Method, uri: Uri) -> Box<Self> {
+    pub(in crate::limits) fn new(flow: Arc<Flow>, user: String, method: Method, uri: Uri) -> Self {
         flow.metrics.inqueue.inc();
-        Box::new(WaitingRequest { flow, user, method, uri, arrived: jiff::Timestamp::now() })
+        let arrived = jiff::Timestamp::now();
+        WaitingRequest(Arc::new(RequestDetails { flow, user, method, uri, arrived }))
     }
 }
 
 impl Drop for WaitingRequest {
     fn drop(&mut self) {
-        self.flow.metrics.inqueue.dec();
+        self.0.flow.metrics.inqueue.dec();
     }
 }

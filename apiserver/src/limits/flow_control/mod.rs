@@ -13,3 +13,6 @@ pub(super) mod follow;
 mod levels;
 mod matching;
 mod metrics;
+
+#[cfg(test)]
+mod tests;

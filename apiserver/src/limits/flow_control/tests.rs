@@ -2,10 +2,20 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use axum::body::Body;
+use axum::extract::Request;
+use orlop_auth::UserInfo;
+use prometheus::Registry;
 use serde_json::{Value, json};
 
-use super::*;
+use super::classifier::{
+    CATCH_ALL, ClassPermits, FlowControl, LEVELS_MAX, RULES_MAX, bootstrap, chosen_levels, chosen_schemas,
+};
+use super::follow::FlowObjects;
+use super::levels::PriorityLevel;
+use super::matching::Schema;
 
 fn control(requires_credentials: bool) -> FlowControl {
     let permits = ClassPermits { reads: 400, writes: 200 };
