@@ -57,6 +57,13 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// The requirements of selectors. Upstream: a selector that cannot be parsed requires nothing.
+    pub fn parse(fields: &str, labels: &str) -> Self {
+        let fields = fields::Selector::parse(fields).map(|selector| of_fields(&selector));
+        let labels = labels::Selector::parse(labels).map(|selector| of_labels(&selector));
+        Selection { fields: fields.unwrap_or_default(), labels: labels.unwrap_or_default() }
+    }
+
     /// Whether a field must have this value.
     pub fn requires_field(&self, field: &str, value: &str) -> bool {
         let is_it = |one: &SelectionRequirement| {
@@ -138,6 +145,8 @@ mod tests {
             ]}))
         );
         assert_eq!(shown(&[]), None);
+        let parsed = Selection::parse("spec.nodeName=n", "a in");
+        assert!(parsed.requires_field("spec.nodeName", "n") && parsed.labels.is_empty(), "{parsed:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod apply;
 mod discovery;
+mod expressions;
 mod fields;
 mod lifecycles;
 mod lists;

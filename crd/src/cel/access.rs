@@ -70,24 +70,30 @@ pub(super) fn call<'v>(
                 subresource: String::new(),
                 namespace: String::new(),
                 name: String::new(),
+                field_selector: String::new(),
+                label_selector: String::new(),
             };
             made(Access::Check(user.clone(), target))
         }
-        // RBAC does not restrict by selectors.
-        (
-            "fieldSelector" | "labelSelector",
-            Access::Check(_, AccessTarget::Resource { .. }),
-            [Val::Text(_)],
-        ) => Some(Ok(Val::Access(access.clone()))),
         (part, Access::Check(user, target @ AccessTarget::Resource { .. }), [Val::Text(text)])
             if part != "check" =>
         {
             let mut target = target.clone();
-            if let AccessTarget::Resource { subresource, namespace, name, .. } = &mut target {
+            if let AccessTarget::Resource {
+                subresource,
+                namespace,
+                name,
+                field_selector,
+                label_selector,
+                ..
+            } = &mut target
+            {
                 let place = match part {
                     "subresource" => subresource,
                     "namespace" => namespace,
                     "name" => name,
+                    "fieldSelector" => field_selector,
+                    "labelSelector" => label_selector,
                     _ => return None,
                 };
                 *place = text.to_string();

@@ -19,6 +19,10 @@ pub enum AccessTarget {
         namespace: String,
         /// Name; `""` for all objects.
         name: String,
+        /// Field selector of a list, or `""`.
+        field_selector: String,
+        /// Label selector of a list, or `""`.
+        label_selector: String,
     },
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, SourceInfo};
 
-use super::{extensions, functions};
+use super::{extensions, functions, macros};
 use crate::program::Program;
 
 /// Maximum length of an expression, bytes.
@@ -52,8 +52,7 @@ pub(crate) fn parse_text(text: &str) -> Result<Parsed, Vec<Issue>> {
 }
 
 fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
-    let parser = cel::parser::Parser::new().enable_optional_syntax(true);
-    let (expr, source) = parser.parse_with_source_info(text).map_err(|errors| {
+    let (expr, source) = macros::parser().parse_with_source_info(text).map_err(|errors| {
         let place = |number: isize| usize::try_from(number).unwrap_or_default();
         let issues = errors.errors.into_iter().map(|error| Issue {
             line: place(error.pos.0),
@@ -145,6 +144,7 @@ impl Check {
         match &expr.expr {
             Expr::Unspecified | Expr::Literal(_) => {}
             Expr::Ident(name) => return self.ident(name),
+            Expr::Select(_) if functions::type_path(expr).is_some() => {}
             Expr::Select(select) => self.expr(&select.operand)?,
             Expr::List(list) => {
                 for element in &list.elements {
@@ -182,7 +182,10 @@ impl Check {
                     _ => None,
                 });
                 let known = match space {
-                    Some(space) => functions::is_known(&format!("{space}.{name}")),
+                    Some(space) => {
+                        let name = format!("{space}.{name}");
+                        functions::is_known(&name) || extensions::is_known(&name)
+                    }
                     None => functions::is_known(name) || extensions::is_known(name),
                 };
                 if !known {
@@ -206,7 +209,7 @@ impl Check {
         match name {
             "oldSelf" => self.uses_old = true,
             "self" | "int" | "uint" | "double" | "bool" | "string" | "bytes" | "list" | "map"
-            | "null_type" | "type" => {}
+            | "null_type" | "optional_type" | "type" => {}
             _ => return Err(format!("undeclared reference to '{name}' (in container '')")),
         }
         Ok(())

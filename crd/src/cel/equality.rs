@@ -34,6 +34,8 @@ impl<'v> Val<'v> {
             }
             (Val::Ip(a), Val::Ip(b)) => Ok(a == b),
             (Val::Cidr(a, n), Val::Cidr(b, m)) => Ok(a == b && n == m),
+            (Val::Semver(a), Val::Semver(b)) => Ok(a == b),
+            (Val::Format(a), Val::Format(b)) => Ok(a == b),
             (Val::Optional(a), Val::Optional(b)) => match (a, b) {
                 (None, None) => Ok(true),
                 (Some(a), Some(b)) => a.equals(b, meter),

@@ -33,15 +33,15 @@ impl Program {
     }
 }
 
-struct Run<'v, 'm> {
+pub(super) struct Run<'v, 'm> {
     input: &'v Input<'v>,
     memo: &'m mut Memo<'v>,
-    bound: Vec<(&'v str, Val<'v>)>,
-    meter: Meter,
+    pub(super) bound: Vec<(&'v str, Val<'v>)>,
+    pub(super) meter: Meter,
 }
 
 impl<'v> Run<'v, '_> {
-    fn expr(&mut self, expr: &'v IdedExpr) -> Result<Val<'v>> {
+    pub(super) fn expr(&mut self, expr: &'v IdedExpr) -> Result<Val<'v>> {
         self.meter.pay(1)?;
         match &expr.expr {
             Expr::Unspecified => fail("an expression is missing"),
@@ -53,6 +53,9 @@ impl<'v> Run<'v, '_> {
             }
             Expr::Ident(name) => self.ident(name),
             Expr::Select(select) => {
+                if let Some(ty) = functions::type_path(expr) {
+                    return Ok(Val::Type(ty));
+                }
                 let operand = self.expr(&select.operand)?;
                 if let Val::Variables = operand {
                     return self.variable(&select.field, select.test);
@@ -223,6 +226,9 @@ impl<'v> Run<'v, '_> {
             if let (Some(name), Some(second)) = (&all.iter_var2, second) {
                 self.bound.push((name, second));
             }
+            if self.collect(all, depth)? {
+                continue;
+            }
             match self.expr(&all.loop_step) {
                 Ok(value) => {
                     self.bound[depth].1 = value;
@@ -355,6 +361,19 @@ impl<'v> Range<'v> {
                 Ok(if *with_second { (place(), Some(item)) } else { (item, None) })
             }
         }
+    }
+}
+
+impl<'v> Run<'v, '_> {
+    /// Returns the members of a map of the document.
+    pub(super) fn members(&mut self, map: &Val<'v>) -> Result<Vec<(Val<'v>, Val<'v>)>> {
+        if map.map_len().is_none() {
+            return fail("no such overload");
+        }
+        let Range::Map(pairs) = Range::of(map.clone(), true, &mut self.meter)? else {
+            return fail("no such overload");
+        };
+        Ok(pairs.into_iter().map(|(key, value)| (key, value.unwrap_or(Val::Null))).collect())
     }
 }
 

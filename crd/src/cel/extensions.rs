@@ -1,15 +1,14 @@
-//! Functions that Kubernetes adds to CEL, for strings, lists, patterns, quantities, addresses and URLs.
+//! Functions that Kubernetes and CEL's extensions add, for strings, patterns, quantities and URLs.
 //!
 //! Upstream: apiserver `pkg/cel/library`, cel-go `ext/strings.go`.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::rc::Rc;
 
 use orlop_apimachinery::quantity::Quantity;
 
 use super::cost::{Meter, Result, fail};
-use super::{Val, lists, patterns};
+use super::{Val, addresses, formatting, list_library, lists, named_format, patterns, semver};
 
 const KNOWN: &[&str] = &[
     "charAt",
@@ -47,25 +46,16 @@ const KNOWN: &[&str] = &[
     "getPort",
     "getEscapedPath",
     "getQuery",
-    "ip",
-    "isIP",
-    "family",
-    "isUnspecified",
-    "isLoopback",
-    "isLinkLocalMulticast",
-    "isLinkLocalUnicast",
-    "isGlobalUnicast",
-    "cidr",
-    "isCIDR",
-    "containsIP",
-    "containsCIDR",
-    "prefixLength",
-    "masked",
 ];
 
 /// Whether this module implements a function of that name.
 pub(super) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name)
+        || addresses::is_known(name)
+        || formatting::is_known(name)
+        || list_library::is_known(name)
+        || named_format::is_known(name)
+        || semver::is_known(name)
 }
 
 /// Calls a function; `None` if this module does not implement it. The receiver of a method is its first argument.
@@ -74,7 +64,11 @@ pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Optio
         .or_else(|| lists::call(meter, name, args))
         .or_else(|| quantities(name, args))
         .or_else(|| urls(meter, name, args))
-        .or_else(|| addresses(name, args))
+        .or_else(|| addresses::call(name, args))
+        .or_else(|| formatting::call(meter, name, args))
+        .or_else(|| list_library::call(meter, name, args))
+        .or_else(|| named_format::call(meter, name, args))
+        .or_else(|| semver::call(name, args))
 }
 
 fn texts<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
@@ -86,30 +80,43 @@ fn texts<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<V
         };
     };
     let chars = || text.chars().collect::<Vec<char>>();
+    let out_of_range = |at: i64| fail(format!("index out of range: {at}"));
+    // Checks the bounds in upstream's order.
     let slice = |from: i64, to: i64| {
         let chars = chars();
-        let (from, to) = (usize::try_from(from).ok(), usize::try_from(to).ok());
-        match from.zip(to).and_then(|(from, to)| chars.get(from..to)) {
-            Some(part) => Ok(Val::text(&part.iter().collect::<String>())),
-            None => fail("index out of range"),
-        }
+        let place = |at: i64| usize::try_from(at).ok().filter(|at| *at <= chars.len());
+        let (Some(first), last) = (place(from), place(to)) else { return out_of_range(from) };
+        let Some(last) = last else { return out_of_range(to) };
+        Ok(Val::text(&chars.get(first..last).unwrap_or_default().iter().collect::<String>()))
     };
     let length = || i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
     Some(match (name, rest) {
         ("charAt", [Val::Int(at)]) if *at == length() => Ok(Val::text("")),
         ("charAt", [Val::Int(at)]) => slice(*at, at.saturating_add(1)),
         ("substring", [Val::Int(from)]) => slice(*from, length()),
+        ("substring", [Val::Int(from), Val::Int(to)]) if from > to => {
+            fail(format!("invalid substring range. start: {from}, end: {to}"))
+        }
         ("substring", [Val::Int(from), Val::Int(to)]) => slice(*from, *to),
         ("indexOf", [Val::Text(part)]) => Ok(place(text, text.find(part.as_ref()))),
         ("lastIndexOf", [Val::Text(part)]) => Ok(place(text, text.rfind(part.as_ref()))),
-        ("indexOf", [Val::Text(part), Val::Int(from)]) => {
-            let start =
-                usize::try_from(*from).ok().and_then(|from| text.char_indices().nth(from)).map(|(at, _)| at);
-            match start {
-                Some(start) => Ok(place(text, text[start..].find(part.as_ref()).map(|at| at + start))),
-                None => fail("index out of range"),
+        ("indexOf" | "lastIndexOf", [Val::Text(part), at @ Val::Int(_)]) if part.is_empty() => Ok(at.clone()),
+        ("indexOf" | "lastIndexOf", [Val::Text(_), Val::Int(at)]) if *at < 0 => out_of_range(*at),
+        ("indexOf", [Val::Text(part), Val::Int(from)]) => Ok(match offset(text, *from) {
+            Some(start) => place(text, text[start..].find(part.as_ref()).map(|at| at + start)),
+            None => Val::Int(-1),
+        }),
+        ("lastIndexOf", [Val::Text(part), Val::Int(from)]) => Ok(match offset(text, *from) {
+            // The last place that is not behind the start.
+            Some(start) => {
+                let mut end = start.saturating_add(part.len()).min(text.len());
+                while !text.is_char_boundary(end) {
+                    end -= 1;
+                }
+                place(text, text[..end].rfind(part.as_ref()))
             }
-        }
+            None => Val::Int(-1),
+        }),
         ("lowerAscii", []) => Ok(Val::text(&text.to_ascii_lowercase())),
         ("upperAscii", []) => Ok(Val::text(&text.to_ascii_uppercase())),
         ("jsonpatch.escapeKey", []) => Ok(Val::text(&text.replace('~', "~0").replace('/', "~1"))),
@@ -131,6 +138,12 @@ fn texts<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<V
         }
         _ => return None,
     })
+}
+
+/// Converts a character offset to a byte offset; `None` behind the last character.
+fn offset(text: &str, at: i64) -> Option<usize> {
+    let at = usize::try_from(at).ok()?;
+    text.char_indices().nth(at).map(|(offset, _)| offset)
 }
 
 /// Converts a byte offset to a character offset; -1 for `None`.
@@ -208,9 +221,11 @@ fn quantities<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
             Ok(quantity) => Ok(Val::Quantity(quantity)),
             Err(error) => fail(error.to_string()),
         },
-        ("isInteger", [Val::Quantity(quantity)]) => Ok(Val::Bool(quantity.is_integer())),
-        ("asInteger", [Val::Quantity(quantity)]) if quantity.is_integer() => Ok(Val::Int(quantity.value())),
-        ("asInteger", [Val::Quantity(_)]) => fail("cannot convert value to integer"),
+        ("isInteger", [Val::Quantity(quantity)]) => Ok(Val::Bool(whole(quantity).is_some())),
+        ("asInteger", [Val::Quantity(quantity)]) => match whole(quantity) {
+            Some(number) => Ok(Val::Int(number)),
+            None => fail("cannot convert value to integer"),
+        },
         ("sign", [Val::Quantity(quantity)]) => {
             Ok(Val::Int(match (quantity.is_zero(), quantity.is_negative()) {
                 (true, _) => 0,
@@ -225,18 +240,19 @@ fn quantities<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
         ("isLessThan", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Bool(a < b)),
         ("isGreaterThan", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Bool(a > b)),
         ("compareTo", [Val::Quantity(a), Val::Quantity(b)]) => Ok(Val::Int(a.cmp(b) as i64)),
-        ("asApproximateFloat", [Val::Quantity(quantity)]) if quantity.is_integer() =>
-        {
-            #[allow(clippy::cast_precision_loss)]
-            Ok(Val::Double(quantity.value() as f64))
-        }
-        ("asApproximateFloat", [Val::Quantity(_)]) => fail("the quantity is not a whole number"),
+        ("asApproximateFloat", [Val::Quantity(quantity)]) => Ok(Val::Double(quantity.to_f64())),
         _ => return None,
     })
 }
 
+/// Returns the value of a quantity if it is an integer of 64 bits.
+fn whole(quantity: &Quantity) -> Option<i64> {
+    let number = quantity.value();
+    (Quantity::from_integer(number) == *quantity).then_some(number)
+}
+
 /// Parses an absolute URL or an absolute path.
-fn parse_url(text: &str) -> Option<http::Uri> {
+pub(super) fn parse_url(text: &str) -> Option<http::Uri> {
     let uri: http::Uri = text.parse().ok()?;
     (uri.scheme().is_some() || text.starts_with('/')).then_some(uri)
 }
@@ -281,89 +297,4 @@ fn query<'v>(meter: &mut Meter, url: &http::Uri) -> Result<Val<'v>> {
     }
     let pairs = pairs.into_iter().map(|(key, values)| (Val::text(&key), Val::List(Rc::new(values))));
     Ok(Val::Map(Rc::new(pairs.collect())))
-}
-
-fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
-    if !crate::format::is_cidr(text) {
-        return None;
-    }
-    let (address, bits) = text.split_once('/')?;
-    Some((address.parse().ok()?, bits.parse().ok()?))
-}
-
-/// Returns the bits of an address, left-aligned, and their number.
-fn bits(address: IpAddr) -> (u128, u32) {
-    match address {
-        IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),
-        IpAddr::V6(address) => (address.to_bits(), 128),
-    }
-}
-
-fn masked(address: IpAddr, length: u8) -> IpAddr {
-    let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-    match address {
-        IpAddr::V4(_) => {
-            let bits = (bits(address).0 & mask) >> 96;
-            IpAddr::V4(u32::try_from(bits).unwrap_or_default().into())
-        }
-        IpAddr::V6(_) => IpAddr::V6((bits(address).0 & mask).into()),
-    }
-}
-
-fn covers(network: IpAddr, length: u8, address: IpAddr) -> bool {
-    bits(network).1 == bits(address).1 && masked(network, length) == masked(address, length)
-}
-
-fn addresses<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
-    let flag = |value: bool| Ok(Val::Bool(value));
-    Some(match (name, args) {
-        ("isIP", [Val::Text(text)]) => flag(text.parse::<IpAddr>().is_ok()),
-        ("ip", [Val::Text(text)]) => match text.parse() {
-            Ok(address) => Ok(Val::Ip(address)),
-            Err(_) => fail(format!("IP Address {text:?} parse error during conversion from string")),
-        },
-        ("family", [Val::Ip(address)]) => Ok(Val::Int(if address.is_ipv4() { 4 } else { 6 })),
-        ("isUnspecified", [Val::Ip(address)]) => flag(address.is_unspecified()),
-        ("isLoopback", [Val::Ip(address)]) => flag(address.is_loopback()),
-        ("isLinkLocalUnicast", [Val::Ip(address)]) => flag(is_link_local(*address)),
-        ("isLinkLocalMulticast", [Val::Ip(address)]) => flag(match address {
-            IpAddr::V4(address) => address.octets()[..3] == [224, 0, 0],
-            IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
-        }),
-        ("isGlobalUnicast", [Val::Ip(address)]) => {
-            let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
-            let special = address.is_unspecified() || address.is_loopback() || address.is_multicast();
-            flag(!special && !is_broadcast && !is_link_local(*address))
-        }
-        ("isCIDR", [Val::Text(text)]) => flag(parse_cidr(text).is_some()),
-        ("cidr", [Val::Text(text)]) => match parse_cidr(text) {
-            Some((address, length)) => Ok(Val::Cidr(address, length)),
-            None => fail(format!("network address {text:?} parse error during conversion from string")),
-        },
-        ("ip", [Val::Cidr(address, _)]) => Ok(Val::Ip(*address)),
-        ("prefixLength", [Val::Cidr(_, length)]) => Ok(Val::Int(i64::from(*length))),
-        ("masked", [Val::Cidr(address, length)]) => Ok(Val::Cidr(masked(*address, *length), *length)),
-        ("containsIP", [Val::Cidr(network, length), Val::Ip(address)]) => {
-            flag(covers(*network, *length, *address))
-        }
-        ("containsIP", [Val::Cidr(network, length), Val::Text(text)]) => match text.parse() {
-            Ok(address) => flag(covers(*network, *length, address)),
-            Err(_) => fail(format!("IP Address {text:?} parse error during conversion from string")),
-        },
-        ("containsCIDR", [Val::Cidr(network, length), Val::Cidr(other, inner)]) => {
-            flag(inner >= length && covers(*network, *length, *other))
-        }
-        ("containsCIDR", [Val::Cidr(network, length), Val::Text(text)]) => match parse_cidr(text) {
-            Some((other, inner)) => flag(inner >= *length && covers(*network, *length, other)),
-            None => fail(format!("network address {text:?} parse error during conversion from string")),
-        },
-        _ => return None,
-    })
-}
-
-fn is_link_local(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => address.segments()[0] & 0xffc0 == 0xfe80,
-    }
 }

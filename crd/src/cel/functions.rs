@@ -3,17 +3,46 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use jiff::Timestamp;
+use cel::common::ast::{Expr, IdedExpr};
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 use super::cost::{Failure, Meter, Result, fail};
+use super::macros::MAP_INSERT;
 use super::shown::shown;
-use super::span::span;
+use super::span::{is_in_range, span, time};
 use super::{Val, lists, patterns};
 
 /// Whether the name is the namespace of functions with dotted names.
 pub(super) fn is_namespace(name: &str) -> bool {
-    matches!(name, "optional" | "sets" | "ip" | "jsonpatch")
+    matches!(name, "optional" | "sets" | "ip" | "jsonpatch" | "format" | "lists" | "strings")
+}
+
+/// Returns the type that a qualified name names: `net.IP`.
+pub(super) fn type_path(expr: &IdedExpr) -> Option<&'static str> {
+    let (operand, field) = selected(expr)?;
+    match (&operand.expr, field) {
+        (Expr::Ident(root), "IP") if root == "net" => Some("net.IP"),
+        (Expr::Ident(root), "CIDR") if root == "net" => Some("net.CIDR"),
+        (Expr::Select(_), _) => match (selected(operand)?, field) {
+            ((IdedExpr { expr: Expr::Ident(root), .. }, "protobuf"), field) if root == "google" => {
+                match field {
+                    "Timestamp" => Some("google.protobuf.Timestamp"),
+                    "Duration" => Some("google.protobuf.Duration"),
+                    _ => None,
+                }
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn selected(expr: &IdedExpr) -> Option<(&IdedExpr, &str)> {
+    match &expr.expr {
+        Expr::Select(select) if !select.test => Some((&select.operand, &select.field)),
+        _ => None,
+    }
 }
 
 const KNOWN: &[&str] = &[
@@ -73,7 +102,7 @@ const KNOWN: &[&str] = &[
     "sets.contains",
     "sets.equivalent",
     "sets.intersects",
-    "ip.isCanonical",
+    MAP_INSERT,
 ];
 
 /// Whether this module implements a function of that name.
@@ -83,9 +112,20 @@ pub(super) fn is_known(name: &str) -> bool {
 
 /// Returns the type of that name.
 pub(super) fn type_named(name: &str) -> Option<&'static str> {
-    ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"]
-        .into_iter()
-        .find(|known| *known == name)
+    const NAMES: [&str; 11] = [
+        "int",
+        "uint",
+        "double",
+        "bool",
+        "string",
+        "bytes",
+        "list",
+        "map",
+        "null_type",
+        "optional_type",
+        "type",
+    ];
+    NAMES.into_iter().find(|known| *known == name)
 }
 
 /// Calls a function; `None` if this module does not implement it. The receiver of a method is its first argument.
@@ -130,16 +170,19 @@ pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Optio
         ("type", [value]) => Ok(Val::Type(value.type_name())),
         ("duration", [Val::Text(text)]) => match span(text) {
             Some(span) => Ok(Val::Span(span)),
-            None => fail(format!("time: invalid duration {text:?}")),
+            None => no_conversion("string", "google.protobuf.Duration"),
         },
+        // Upstream declares this conversion, which always fails.
+        ("duration", [Val::Int(_)]) => no_conversion("int", "google.protobuf.Duration"),
         ("duration", [value @ Val::Span(_)]) | ("timestamp", [value @ Val::Time(_)]) => Ok(value.clone()),
-        ("timestamp", [Val::Text(text)]) => match text.parse::<Timestamp>() {
-            Ok(time) => Ok(Val::Time(time)),
-            Err(_) => fail(format!("cannot parse {text:?} as a timestamp")),
+        ("timestamp", [Val::Text(text)]) => match time(text) {
+            Some(time) if is_in_range(time.as_second()) => Ok(Val::Time(time)),
+            Some(_) => fail("timestamp overflow"),
+            None => no_conversion("string", "google.protobuf.Timestamp"),
         },
         ("timestamp", [Val::Int(seconds)]) => match Timestamp::from_second(*seconds) {
-            Ok(time) => Ok(Val::Time(time)),
-            Err(_) => fail("timestamp overflow"),
+            Ok(time) if is_in_range(*seconds) => Ok(Val::Time(time)),
+            Ok(_) | Err(_) => fail("timestamp overflow"),
         },
         (name, [Val::Time(time)]) if name.starts_with("get") => part(name, *time, "UTC"),
         (name, [Val::Time(time), Val::Text(zone)]) if name.starts_with("get") => part(name, *time, zone),
@@ -154,8 +197,9 @@ pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Optio
         ("optional.none", []) => Ok(Val::Optional(None)),
         ("optional.ofNonZeroValue", [value]) => {
             let is_zero = match value {
-                Val::Null | Val::Bool(false) | Val::Int(0) | Val::Uint(0) => true,
+                Val::Null | Val::Bool(false) | Val::Int(0) | Val::Uint(0) | Val::Optional(None) => true,
                 Val::Double(value) => *value == 0.0,
+                Val::Span(span) => *span == SignedDuration::ZERO,
                 value => value.size() == Some(0),
             };
             Ok(Val::Optional((!is_zero).then(|| Rc::new(value.clone()))))
@@ -172,10 +216,8 @@ pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Optio
             Ok(if found.is_some() { value.clone() } else { other.clone() })
         }
         ("sets.contains" | "sets.equivalent" | "sets.intersects", [a, b]) => lists::sets(meter, name, a, b),
-        ("ip.isCanonical", [Val::Text(text)]) => match text.parse::<std::net::IpAddr>() {
-            Ok(address) => Ok(Val::Bool(address.to_string() == **text)),
-            Err(_) => fail(format!("IP Address {text:?} parse error during conversion from string")),
-        },
+        // A comprehension inserts into its own map without copying it (`collect`).
+        (MAP_INSERT, [Val::Map(_), ..]) => fail("no such overload"),
         _ => return None,
     })
 }
@@ -187,6 +229,10 @@ fn ordered<'v>(a: &Val<'v>, b: &Val<'v>, is: impl Fn(Ordering) -> bool) -> Resul
         (None, Val::Double(_), _) | (None, _, Val::Double(_)) => Ok(Val::Bool(false)),
         (None, _, _) => fail("no such overload"),
     }
+}
+
+fn no_conversion<'v>(from: &str, to: &str) -> Result<Val<'v>> {
+    fail(format!("type conversion error from '{from}' to '{to}'"))
 }
 
 fn whole<'v>(value: Option<i64>) -> Result<Val<'v>> {
@@ -267,32 +313,39 @@ fn convert<'v>(name: &str, value: &Val<'v>) -> Result<Val<'v>> {
         ("int", Val::Double(n)) if *n > -TOP && *n < TOP => Ok(Val::Int(*n as i64)),
         ("int", Val::Double(_)) => fail("integer overflow"),
         ("int", Val::Time(time)) => Ok(Val::Int(time.as_second())),
+        // Upstream: nanoseconds.
+        ("int", Val::Span(span)) => whole(i64::try_from(span.as_nanos()).ok()),
         ("int", Val::Text(text)) => match text.parse() {
             Ok(n) => Ok(Val::Int(n)),
-            Err(_) => fail(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")),
+            Err(_) => no_conversion("string", "int"),
         },
         ("uint", Val::Int(n)) => match u64::try_from(*n) {
             Ok(n) => Ok(Val::Uint(n)),
             Err(_) => fail("unsigned integer overflow"),
         },
-        ("uint", Val::Double(n)) if *n >= 0.0 && *n < TOP => Ok(Val::Uint(*n as u64)),
-        ("uint", Val::Text(text)) => match text.parse() {
+        ("uint", Val::Double(n)) if *n >= 0.0 && *n < 2.0 * TOP => Ok(Val::Uint(*n as u64)),
+        ("uint", Val::Double(_)) => fail("unsigned integer overflow"),
+        ("uint", Val::Text(text)) if !text.starts_with('+') => match text.parse() {
             Ok(n) => Ok(Val::Uint(n)),
-            Err(_) => fail(format!("strconv.ParseUint: parsing {text:?}: invalid syntax")),
+            Err(_) => no_conversion("string", "uint"),
         },
+        ("uint", Val::Text(_)) => no_conversion("string", "uint"),
         ("double", Val::Int(n)) => Ok(Val::Double(*n as f64)),
         ("double", Val::Uint(n)) => Ok(Val::Double(*n as f64)),
         ("double", Val::Text(text)) => match text.parse() {
             Ok(n) => Ok(Val::Double(n)),
-            Err(_) => fail(format!("strconv.ParseFloat: parsing {text:?}: invalid syntax")),
+            Err(_) => no_conversion("string", "double"),
         },
         ("bytes", Val::Text(text)) => Ok(Val::Bytes(text.as_bytes().into())),
         ("bytes", Val::Bytes(_)) | ("bool", Val::Bool(_)) => Ok(value.clone()),
         ("bool", Val::Text(text)) => match text.as_ref() {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Val::Bool(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Val::Bool(false)),
-            _ => fail(format!("strconv.ParseBool: parsing {text:?}: invalid syntax")),
+            _ => no_conversion("string", "bool"),
         },
+        ("string", Val::Bytes(bytes)) if std::str::from_utf8(bytes).is_err() => {
+            fail("invalid UTF-8 in bytes, cannot convert to string")
+        }
         (
             "string",
             Val::Bool(_)

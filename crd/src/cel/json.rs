@@ -49,7 +49,7 @@ pub(crate) fn to_json(value: &Val<'_>) -> Result<Value, String> {
         Val::Time(_) | Val::Span(_) | Val::Quantity(_) | Val::Url(_) | Val::Ip(_) | Val::Cidr(..) => {
             Value::String(shown(value))
         }
-        Val::Type(_) | Val::Variables | Val::Access(_) => {
+        Val::Type(_) | Val::Variables | Val::Access(_) | Val::Semver(_) | Val::Format(_) => {
             return Err(format!("a value of type {} has no JSON form", value.type_name()));
         }
     })

@@ -3,25 +3,35 @@
 //! JSON and its schema, and Kubernetes adds functions.
 //!
 //! `check` parses expressions and checks their names, `types` checks their types, `input` are their variables, `value` defines their values and `equality` compares them,
-//! `eval` evaluates the steps, `cost` limits their cost, and `functions`, `extensions`, `lists` and `patterns`
-//! implement the functions.
+//! `eval` evaluates the steps, `cost` limits their cost, `functions` implements CEL's standard functions, and
+//! `extensions` those that Kubernetes and CEL's extensions add: strings and quantities itself, and the others with
+//! `addresses`, `formatting`, `lists`, `list_library`, `named_format`, `patterns` and `semver`. `macros` expands loops.
 
 pub(crate) mod access;
 pub(crate) mod access_question;
+mod addresses;
 pub(crate) mod check;
+mod collect;
 mod cost;
 mod equality;
 pub(crate) mod estimate;
 mod eval;
 mod extensions;
+mod formatting;
 mod functions;
 mod input;
 pub(crate) mod json;
+mod list_library;
 mod lists;
+mod macros;
+mod named_format;
+mod numbers;
 mod pattern_cache;
 mod patterns;
+mod semver;
 mod shown;
 mod span;
+mod template;
 mod text;
 pub(crate) mod types;
 mod value;
@@ -33,5 +43,7 @@ pub(crate) use value::Val;
 
 #[cfg(test)]
 mod cost_tests;
+#[cfg(test)]
+mod library_tests;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The text form of values.
 
 use super::Val;
+use super::numbers::general;
 
 /// Formats a value for strings and error messages.
 pub(super) fn shown(value: &Val<'_>) -> String {
@@ -9,7 +10,7 @@ pub(super) fn shown(value: &Val<'_>) -> String {
         Val::Bool(value) => value.to_string(),
         Val::Int(value) => value.to_string(),
         Val::Uint(value) => value.to_string(),
-        Val::Double(value) => value.to_string(),
+        Val::Double(value) => general(*value),
         Val::Text(text) => text.to_string(),
         Val::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Val::Time(time) => time.to_string(),
@@ -20,8 +21,13 @@ pub(super) fn shown(value: &Val<'_>) -> String {
         Val::Cidr(address, bits) => format!("{address}/{bits}"),
         Val::Json(value, _) => value.to_string(),
         Val::Type(name) => (*name).to_owned(),
-        Val::List(_) | Val::Map(_) | Val::Optional(_) | Val::Made(..) | Val::Variables | Val::Access(_) => {
-            value.type_name().to_owned()
-        }
+        Val::List(_)
+        | Val::Map(_)
+        | Val::Optional(_)
+        | Val::Made(..)
+        | Val::Variables
+        | Val::Access(_)
+        | Val::Semver(_)
+        | Val::Format(_) => value.type_name().to_owned(),
     }
 }

@@ -126,7 +126,7 @@ fn failed_expressions_report_the_cause() {
 
 #[test]
 fn invalid_or_oversized_expressions_do_not_compile() {
-    for text in ["", "self.", "frob(self)", "self.x.format([1])", "a.b", "Message{}", "self.all(x, y > 1)"] {
+    for text in ["", "self.", "frob(self)", "a.b", "Message{}", "self.all(x, y > 1)"] {
         assert!(Program::parse(text).is_err(), "{text}");
     }
     for (case, text) in [

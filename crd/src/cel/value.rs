@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use super::access_question::Access;
 use super::cost::{Meter, PER_RULE, Result};
+use super::named_format::NamedFormat;
+use super::semver::Semver;
 use super::text::Text;
 use crate::schema::{Schema, Type};
 
@@ -35,6 +37,8 @@ pub(crate) enum Val<'v> {
     Url(Rc<http::Uri>),
     Ip(IpAddr),
     Cidr(IpAddr, u8),
+    Semver(Rc<Semver>),
+    Format(&'static NamedFormat),
     Type(&'static str),
     /// An object that the expression makes: the name of its type, and its fields.
     Made(&'v str, Rc<Vec<(&'v str, Val<'v>)>>),
@@ -118,6 +122,8 @@ impl<'v> Val<'v> {
             Val::Url(_) => "kubernetes.URL",
             Val::Ip(_) => "net.IP",
             Val::Cidr(..) => "net.CIDR",
+            Val::Semver(_) => "kubernetes.Semver",
+            Val::Format(_) => "kubernetes.NamedFormat",
             Val::Type(_) => "type",
             Val::Made(..) => "Object",
             Val::Variables => "kubernetes.variables",

@@ -121,6 +121,9 @@ pub(super) fn only_in_pods(spec: &api::PodSpec, path: &Path, errors: &mut FieldE
     containers::images_without_blanks(spec, path, errors);
 }
 
+/// Maximum length of the name of a host, bytes.
+const HOSTNAME_MAX: usize = 64;
+
 /// Names of other objects, and the pod's host names; upstream validates the deadline among them.
 fn names(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
     for (field, name) in [("serviceAccountName", &spec.service_account_name), ("nodeName", &spec.node_name)] {
@@ -138,6 +141,24 @@ fn names(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
         if !text(name).is_empty() {
             checks::label(errors, &path.child(field), text(name));
         }
+    }
+    if let Some(name) = &spec.hostname_override {
+        hostname_override(spec, name, &path.child("hostnameOverride"), errors);
+    }
+}
+
+/// The rules that the API reference states about `hostnameOverride`. It is the name that the kernel reports, which has at
+/// most 64 characters, so the pod must have its own network namespace and no other way to set that name.
+fn hostname_override(spec: &api::PodSpec, name: &str, path: &Path, errors: &mut FieldErrors) {
+    checks::subdomain(errors, path, name);
+    if name.len() > HOSTNAME_MAX {
+        errors.too_long(path, HOSTNAME_MAX);
+    }
+    if spec.host_network == Some(true) {
+        errors.forbidden(path, "may not be set when hostNetwork is true");
+    }
+    if spec.set_hostname_as_fqdn == Some(true) {
+        errors.forbidden(path, "may not be set when setHostnameAsFQDN is true");
     }
 }
 

@@ -6,6 +6,7 @@ use orlop_api::object::Object;
 use orlop_api::registry::KindRef;
 use orlop_auth::UserInfo;
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
+use orlop_auth::selection::Selection;
 use orlop_crd::expression::{AccessAnswer, AccessQuestion, AccessTarget, DecidesAccess};
 
 use crate::admission::matching::{Attributes, NamespaceLabels};
@@ -37,17 +38,23 @@ impl DecidesAccess for Access<'_> {
     fn decide(&self, question: &AccessQuestion) -> AccessAnswer {
         let target = match &question.target {
             AccessTarget::Path(path) => RequestTarget::Path(path.clone()),
-            AccessTarget::Resource { group, resource, subresource, namespace, name } => {
-                RequestTarget::Resource(ResourceTarget {
-                    group: group.clone(),
-                    version: "*".to_owned(),
-                    namespace: namespace.clone(),
-                    resource: resource.clone(),
-                    subresource: subresource.clone(),
-                    name: name.clone(),
-                    ..ResourceTarget::default()
-                })
-            }
+            AccessTarget::Resource {
+                group,
+                resource,
+                subresource,
+                namespace,
+                name,
+                field_selector,
+                label_selector,
+            } => RequestTarget::Resource(ResourceTarget {
+                selection: Selection::parse(field_selector, label_selector),
+                group: group.clone(),
+                version: "*".to_owned(),
+                namespace: namespace.clone(),
+                resource: resource.clone(),
+                subresource: subresource.clone(),
+                name: name.clone(),
+            }),
         };
         let right = RequestInfo { verb: question.verb.clone().into(), target };
         let Some((namespace, name)) = &question.service_account else {
@@ -67,5 +74,7 @@ pub(crate) fn request_resource(request: &Attributes<'_>) -> AccessTarget {
         subresource: request.subresource.to_owned(),
         namespace: request.namespace.to_owned(),
         name: request.name.to_owned(),
+        field_selector: String::new(),
+        label_selector: String::new(),
     }
 }

@@ -9,6 +9,10 @@ use super::size::{EntrySize, PER_CHARACTER, Size, scaled};
 use super::ty::Type;
 use super::{Estimate, Estimator, library};
 use crate::cel::functions::is_namespace;
+use crate::cel::macros::MAP_INSERT;
+
+/// The maximum length of the name of a format.
+const MAX_FORMAT: u64 = 64;
 
 impl Estimator {
     pub(super) fn call(&mut self, call: &CallExpr) -> Estimate {
@@ -55,6 +59,23 @@ impl Estimator {
                     _ => Type::Plain(Kind::Dyn),
                 };
                 self.called(sum, CallEstimate::costing(1, Type::optional(value)))
+            }
+            ("slice", [_, _]) => {
+                let list = target.map_or(Size::UNKNOWN, Estimate::size);
+                let (start, end) = (whole(&call.args[0], 0), whole(&call.args[1], list.max));
+                let ty = target.map_or(Type::Plain(Kind::Dyn), |list| list.ty.clone());
+                self.called(sum, library::allocating(1.0, Size::fixed(end.wrapping_sub(start)), ty))
+            }
+            ("flatten", [_]) => {
+                let list = target.map_or(Size::UNKNOWN, Estimate::size);
+                #[allow(clippy::cast_precision_loss)]
+                let depth = whole(&call.args[0], u64::MAX) as f64;
+                let ty = Type::list(Type::Plain(Kind::Dyn));
+                self.called(sum, library::allocating(depth, list, ty))
+            }
+            ("lists.range", [_]) => {
+                let size = Size::fixed(whole(&call.args[0], u64::MAX));
+                self.called(sum, library::allocating(1.0, size, Type::list(Type::Plain(Kind::Int))))
             }
             ("split", [_, _]) => {
                 let most = match literal(&call.args[1]) {
@@ -105,6 +126,14 @@ fn literal(expr: &IdedExpr) -> Option<&LiteralValue> {
     }
 }
 
+/// Returns the value of an integer literal; another one has the default.
+fn whole(expr: &IdedExpr, default: u64) -> u64 {
+    match literal(expr) {
+        Some(LiteralValue::Int(number)) => u64::try_from(*number.inner()).unwrap_or(0),
+        _ => default,
+    }
+}
+
 /// `+`: the cost of concatenating texts depends on their lengths.
 fn add(a: &Estimate, b: &Estimate) -> CallEstimate {
     let known = a.ty.clone().or(&b.ty);
@@ -127,6 +156,8 @@ fn add(a: &Estimate, b: &Estimate) -> CallEstimate {
         | Kind::Ip
         | Kind::Cidr
         | Kind::Url
+        | Kind::Semver
+        | Kind::Format
         | Kind::Opaque => CallEstimate::costing(1, known),
     }
 }
@@ -141,7 +172,11 @@ fn standard(name: &str, target: Option<&Estimate>, args: &[Estimate]) -> CallEst
     let bool_costing = |cost| CallEstimate::costing(cost, Type::Plain(Kind::Bool));
     match (name, target, args) {
         ("_==_", _, [a, b]) => bool_costing(match (a.ty.kind(), b.ty.kind()) {
-            (Kind::Quantity, Kind::Quantity) | (Kind::Ip, Kind::Ip) | (Kind::Cidr, Kind::Cidr) => 1,
+            (Kind::Quantity, Kind::Quantity)
+            | (Kind::Ip, Kind::Ip)
+            | (Kind::Cidr, Kind::Cidr)
+            | (Kind::Semver, Kind::Semver) => 1,
+            (Kind::Format, Kind::Format) => scaled(MAX_FORMAT, PER_CHARACTER),
             // Upstream reads the size of the second one only.
             (Kind::Url, Kind::Url) => b.size.unwrap_or(Size::exactly(1)).cost(PER_CHARACTER),
             _ => comparison(a, b),
@@ -168,6 +203,8 @@ fn standard(name: &str, target: Option<&Estimate>, args: &[Estimate]) -> CallEst
                 | Kind::Ip
                 | Kind::Cidr
                 | Kind::Url
+                | Kind::Semver
+                | Kind::Format
                 | Kind::Opaque => bool_costing(1),
             }
         }
@@ -207,6 +244,24 @@ fn standard(name: &str, target: Option<&Estimate>, args: &[Estimate]) -> CallEst
         ("_[?_]", _, [range, _]) => CallEstimate::costing(1, Type::optional(range.ty.value().element())),
         ("optional.of" | "optional.ofNonZeroValue", _, [value]) => {
             CallEstimate::costing(1, Type::optional(value.ty.clone()))
+        }
+        ("first" | "last", Some(list), _) => CallEstimate::costing(1, Type::optional(list.ty.element())),
+        ("optional.unwrap" | "unwrapOpt", target, args) => {
+            let values =
+                target.or(args.first()).map_or(Type::Plain(Kind::Dyn), |list| list.ty.element().value());
+            CallEstimate::costing(1, Type::list(values))
+        }
+        (MAP_INSERT, _, [_, key, value]) => {
+            CallEstimate::costing(1, Type::map(key.ty.clone(), value.ty.clone()))
+        }
+        (MAP_INSERT, _, [_, entries]) => CallEstimate::costing(1, entries.ty.clone()),
+        ("format", Some(template), _) => {
+            CallEstimate::costing(template.size().cost(PER_CHARACTER), Type::Plain(Kind::Text))
+        }
+        ("strings.quote", _, [text]) => {
+            let (size, two) = (text.size(), Size::exactly(2));
+            let longest = Size { min: size.min, max: size.max.saturating_mul(2) }.plus(two);
+            CallEstimate::costing(size.cost(PER_CHARACTER), Type::Plain(Kind::Text)).sized(longest)
         }
         ("value" | "orValue", Some(optional), _) => CallEstimate::costing(1, optional.ty.value()),
         ("or", Some(optional), _) => CallEstimate::costing(1, optional.ty.clone()),

@@ -55,6 +55,8 @@ fn ty(decl: &Decl, place: &str) -> Ty {
         | Kind::Ip
         | Kind::Cidr
         | Kind::Url
+        | Kind::Semver
+        | Kind::Format
         | Kind::Opaque => Ty::Dyn,
     }
 }

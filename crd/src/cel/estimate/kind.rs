@@ -23,6 +23,9 @@ pub(super) enum Kind {
     Ip,
     Cidr,
     Url,
+    Semver,
+    /// A format of strings.
+    Format,
     /// A type.
     Opaque,
 }

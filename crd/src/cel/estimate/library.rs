@@ -1,17 +1,20 @@
 //! Costs of the functions that Kubernetes and CEL's extensions add.
 //!
-//! Upstream: apiserver `pkg/cel/library/cost.go`, cel-go `ext/sets.go`.
+//! Upstream: apiserver `pkg/cel/library/cost.go`, cel-go `ext/sets.go` and `ext/lists.go`.
 
 use super::call_estimate::{CallEstimate, pattern_cost};
 use super::kind::Kind;
-use super::size::{PER_CHARACTER, Size};
+use super::size::{PER_CHARACTER, PER_PATTERN_CHARACTER, Size, scaled};
 use super::ty::Type;
-use super::{Estimate, Estimator};
+use super::{Estimate, Estimator, LIST};
+use crate::cel::macros::SORT_BY_KEYS;
 
 /// The largest cost of comparing two addresses of 4 or 16 bytes.
 const ADDRESSES: u64 = 4;
 /// The cost of masking an address.
 const MASK: u64 = 2;
+/// The length of the pattern that stands for the validation of a format.
+const MAX_FORMAT_PATTERN: f64 = 128.0;
 
 /// The cost of a call; `None` if the function is none of these.
 pub(super) fn call(
@@ -63,7 +66,22 @@ pub(super) fn call(
             CallEstimate::costing(value.size().cost(PER_CHARACTER), Type::Plain(Kind::Url))
                 .sized(value.size())
         }
+        ("flatten", Some(list), []) => allocating(1.0, list.size(), list.ty.element()),
+        ("reverse", Some(list), []) => allocating(1.0, list.size(), list.ty.clone()),
+        ("distinct", Some(list), []) => {
+            let size = list.size().times(list.size());
+            allocating(2.0, size, list.ty.clone())
+        }
+        ("sort", Some(list), []) => sorted(list, list),
+        (SORT_BY_KEYS, Some(list), [keys]) => sorted(list, keys),
         ("quantity", None, [value]) => parsed(value, Kind::Quantity),
+        ("semver", None, [value, ..]) => parsed(value, Kind::Semver),
+        ("isSemver", None, [value, ..]) => parsed(value, Kind::Bool),
+        ("validate", Some(_), [value]) => {
+            let cost = scaled(value.size().cost(PER_CHARACTER), MAX_FORMAT_PATTERN * PER_PATTERN_CHARACTER);
+            CallEstimate::costing(cost, Type::optional(Type::list(Type::Plain(Kind::Text))))
+        }
+        ("format.named", None, _) => CallEstimate::costing(1, Type::optional(Type::Plain(Kind::Format))),
         ("ip", None, [value]) => parsed(value, Kind::Ip),
         ("cidr", None, [value]) => parsed(value, Kind::Cidr),
         ("isQuantity" | "isIP" | "isCIDR", None, [value]) => parsed(value, Kind::Bool),
@@ -92,14 +110,32 @@ pub(super) fn call(
             _,
             _,
         ) => CallEstimate::simple(Kind::Bool),
-        ("asInteger" | "sign" | "compareTo" | "family" | "prefixLength", _, _) => {
-            CallEstimate::simple(Kind::Int)
-        }
+        (name, None, []) if name.starts_with("format.") => CallEstimate::simple(Kind::Format),
+        ("add" | "sub", Some(_), _) => CallEstimate::simple(Kind::Quantity),
+        (
+            "asInteger" | "sign" | "major" | "minor" | "patch" | "compareTo" | "family" | "prefixLength",
+            _,
+            _,
+        ) => CallEstimate::simple(Kind::Int),
         ("asApproximateFloat", _, _) => CallEstimate::simple(Kind::Double),
         ("ip", Some(_), _) => CallEstimate::simple(Kind::Ip),
         ("masked", _, _) => CallEstimate::simple(Kind::Cidr),
         _ => return None,
     })
+}
+
+/// A call that creates a list of a size.
+pub(super) fn allocating(factor: f64, size: Size, ty: Type) -> CallEstimate {
+    CallEstimate::costing(size.cost(factor).saturating_add(1 + LIST), ty).sized(size)
+}
+
+/// A call that sorts a list by keys.
+fn sorted(list: &Estimate, keys: &Estimate) -> CallEstimate {
+    let factor = match keys.ty.element().kind() {
+        Kind::Text | Kind::Bytes => 2.0 + PER_CHARACTER,
+        _ => 2.0,
+    };
+    allocating(factor, keys.size().times(keys.size()), list.ty.clone())
 }
 
 /// A call that reads a text.

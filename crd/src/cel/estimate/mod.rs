@@ -36,6 +36,8 @@ use ty::Type;
 
 /// The name of the variable in which macros collect their result.
 const ACCUMULATOR: &str = "@result";
+/// The name of the variable in which the parser puts the target of `optMap` and `optFlatMap`.
+const OPTIONAL_TARGET: &str = "@target";
 /// The cost of creating a list or a map.
 const LIST: u64 = 10;
 const MAP: u64 = 30;
@@ -66,6 +68,8 @@ impl Estimate {
 
 /// A variable of a macro.
 struct Local {
+    /// The cost of reading it.
+    cost: u64,
     ty: Type,
     place: Place,
     size: Option<Size>,
@@ -146,7 +150,7 @@ impl Estimator {
 
     fn ident(&self, name: &str) -> Estimate {
         if let Some(local) = self.locals.get(name).and_then(|locals| locals.last()) {
-            let placed = self.placed(1, local.ty.clone(), local.place.clone());
+            let placed = self.placed(local.cost, local.ty.clone(), local.place.clone());
             return Estimate { size: placed.size.or(local.size), entries: local.entries, ..placed };
         }
         let ty = match name {
@@ -191,14 +195,14 @@ impl Estimator {
         } else {
             (range.ty.key(), range.place.part(Step::Key))
         };
-        Local { ty, place, size, entries: None }
+        Local { cost: 1, ty, place, size, entries: None }
     }
 
     /// The second variable of a macro: a value of a list or a map.
     fn value(range: &Estimate) -> Local {
         let place = range.place.part(Step::Element);
         let size = range.entries.map(|entries| entries.value);
-        Local { ty: range.ty.element(), place, size, entries: None }
+        Local { cost: 1, ty: range.ty.element(), place, size, entries: None }
     }
 
     fn comprehension(&mut self, all: &ComprehensionExpr) -> Estimate {
@@ -206,9 +210,10 @@ impl Estimator {
         let init = self.expr(&all.accu_init);
         let collects = matches!(all.accu_init.expr, Expr::List(_) | Expr::Map(_));
         let accumulated =
-            |ty: Type| Local { ty, place: Place::default(), size: init.size, entries: init.entries };
+            |ty: Type| Local { cost: 1, ty, place: Place::default(), size: init.size, entries: init.entries };
         self.push(&all.accu_var, accumulated(init.ty.clone()));
         let index = Local {
+            cost: 1,
             ty: Type::Plain(Kind::Int),
             place: range.place.part(Step::Index),
             size: range.entries.map(|entries| entries.key),
@@ -251,8 +256,11 @@ impl Estimator {
     fn bind(&mut self, all: &ComprehensionExpr) -> Estimate {
         let range = self.expr(&all.iter_range);
         let init = self.expr(&all.accu_init);
-        let cost = range.cost.saturating_add(init.cost);
-        let local = Local { ty: init.ty, place: init.place, size: init.size, entries: init.entries };
+        // Upstream: `optMap` repeats its target.
+        let is_target = all.accu_var == OPTIONAL_TARGET;
+        let (cost, read) = if is_target { (0, init.cost) } else { (range.cost.saturating_add(init.cost), 1) };
+        let local =
+            Local { cost: read, ty: init.ty, place: init.place, size: init.size, entries: init.entries };
         self.push(&all.accu_var, local);
         let result = self.expr(&all.result);
         self.pop(&all.accu_var);

@@ -20,6 +20,10 @@ impl Size {
         Size { min: size, max: size }
     }
 
+    pub(super) fn fixed(size: u64) -> Self {
+        Size { min: size, max: size }
+    }
+
     pub(super) fn union(self, other: Size) -> Self {
         Size { min: self.min.min(other.min), max: self.max.max(other.max) }
     }

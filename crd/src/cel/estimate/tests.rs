@@ -210,3 +210,32 @@ fn estimate_is_linear_in_the_expression() {
     };
     assert_linear("estimating an expression", 100, input, |(rule, decl)| largest_cost(rule, decl));
 }
+
+/// cel-go `ext/comprehensions_test.go` and `ext/lists_test.go`: the largest costs there.
+#[test]
+fn costs_of_the_libraries_are_those_of_upstream() {
+    let any = json!({"type": "string"});
+    for (rule, want) in [
+        ("[1, 2, 3, 4].all(i, v, i < 5 && v > 0)", 39),
+        ("{1: 1, 2: 2, 3: 3}.all(i, v, i < 5 && v > 0)", 52),
+        ("[].transformList(i, v, v) == []", 31),
+        ("[1].transformList(i, v, i) == [0]", 45),
+        ("[3, 2, 1].transformList(i, v, v > i, v) == [3, 2]", 80),
+        ("[].transformMap(k, v, v + 1) == {}", 71),
+        ("{1: 2}.transformMap(k, v, v + 1) == {1: 3}", 97),
+        ("{1: 2, 3: 4, 5: 6}.transformMap(k, v, k % 3 == 0, v + 1) == {3: 5}", 116),
+        ("{1: 2}.transformMapEntry(k, v, {v: k}) == {2: 1}", 126),
+        ("lists.range(4) == [0, 1, 2, 3]", 26),
+        ("lists.range(4 / 2) == [0, 1]", u64::MAX),
+        ("[[1, 2], 3].flatten(1) == [1, 2, 3]", 44),
+        ("[[1, 2], 3].flatten(2) == [1, 2, 3]", 46),
+        ("[[1], 2, 3].flatten() == [1, 2, 3]", 45),
+        ("[1, 2, 3].distinct() == [1, 2, 3]", 50),
+        ("[1, 2, 3].slice(1, 3) == [2, 3]", 34),
+        ("[3, 2, 1].reverse() == [1, 2, 3]", 35),
+        ("[2, 3, 1].sort() == [1, 2, 3]", 50),
+        ("[{'x':4}, {'x':3}].sortBy(m, m['x']) == [{'x':3}, {'x':4}]", 211),
+    ] {
+        assert_eq!(cost(&any, rule), want, "{rule}");
+    }
+}

@@ -60,6 +60,8 @@ impl Type {
             | Kind::Ip
             | Kind::Cidr
             | Kind::Url
+            | Kind::Semver
+            | Kind::Format
             | Kind::Opaque => None,
         }
     }

@@ -2,17 +2,17 @@
 //!
 //! Upstream: cel-go `checker/checker.go`, `checker/errors.go`.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, StructExpr};
 
 use super::declared::{self, DEVICE, NAMESPACE, REQUEST, REVIEW, VARIABLES};
 use super::functions::{Functions, Overload, functions};
+use super::literals;
 use super::ty::Ty;
 use super::unify::{Substitutions, most_general};
-
-/// The functions for semantic versions, which only device selectors have.
-const OF_VERSIONS: [&str; 5] = ["semver", "isSemver", "major", "minor", "patch"];
+use crate::cel::functions::type_path;
 
 /// The variables of an expression.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +91,7 @@ fn type_named(name: &str) -> Option<Ty> {
         "list" => Ty::list(Ty::Dyn),
         "map" => Ty::map(Ty::Dyn, Ty::Dyn),
         "null_type" => Ty::Null,
+        "optional_type" => Ty::optional(Ty::Dyn),
         "type" => Ty::Type(None),
         _ => return None,
     })
@@ -107,10 +108,16 @@ pub(crate) fn check(expr: &IdedExpr, declarations: &Declarations) -> Result<Ty, 
         bound: Vec::new(),
         known: Substitutions::default(),
         params: 0,
+        types: HashMap::new(),
         mistakes: Vec::new(),
     };
     let ty = check.expr(expr);
-    if check.mistakes.is_empty() { Ok(check.known.finish(&ty)) } else { Err(check.mistakes) }
+    if !check.mistakes.is_empty() {
+        return Err(check.mistakes);
+    }
+    let types = check.types.iter().map(|(id, ty)| (*id, check.known.finish(ty))).collect();
+    let mistakes = literals::mistakes(expr, &types);
+    if mistakes.is_empty() { Ok(check.known.finish(&ty)) } else { Err(mistakes) }
 }
 
 struct Check<'e> {
@@ -121,6 +128,8 @@ struct Check<'e> {
     known: Substitutions,
     /// The number of type parameters so far.
     params: u32,
+    /// The types of the nodes.
+    types: HashMap<u64, Ty>,
     mistakes: Vec<Mistake>,
 }
 
@@ -145,6 +154,12 @@ impl<'e> Check<'e> {
     }
 
     fn expr(&mut self, expr: &'e IdedExpr) -> Ty {
+        let ty = self.node(expr);
+        self.types.insert(expr.id, ty.clone());
+        ty
+    }
+
+    fn node(&mut self, expr: &'e IdedExpr) -> Ty {
         match &expr.expr {
             Expr::Unspecified => Ty::Error,
             Expr::Literal(literal) => match literal {
@@ -161,6 +176,14 @@ impl<'e> Check<'e> {
                 None => self.undeclared(expr.id, name),
             },
             Expr::Select(select) => {
+                if let Some(ty) = type_path(expr) {
+                    let ty = match ty {
+                        "google.protobuf.Timestamp" => Ty::Timestamp,
+                        "google.protobuf.Duration" => Ty::Duration,
+                        name => Ty::object(name),
+                    };
+                    return Ty::Type(Some(Rc::new(ty)));
+                }
                 if !select.test && self.is_request_resource(&select.operand, &select.field) {
                     return Ty::object(declared::RESOURCE_CHECK);
                 }
@@ -172,7 +195,7 @@ impl<'e> Check<'e> {
                 let mut items = None;
                 for (at, item) in list.elements.iter().enumerate() {
                     let ty = self.optional_value(item, list.optional_indices.contains(&at));
-                    items = Some(self.join(item.id, items, ty));
+                    items = Some(self.join(items, ty));
                 }
                 Ty::list(items.unwrap_or_else(|| self.fresh()))
             }
@@ -181,9 +204,9 @@ impl<'e> Check<'e> {
                 for entry in &map.entries {
                     let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
                     let key = self.expr(&entry.key);
-                    keys = Some(self.join(entry.key.id, keys, key));
+                    keys = Some(self.join(keys, key));
                     let value = self.optional_value(&entry.value, entry.optional);
-                    values = Some(self.join(entry.value.id, values, value));
+                    values = Some(self.join(values, value));
                 }
                 let key = keys.unwrap_or_else(|| self.fresh());
                 Ty::map(key, values.unwrap_or_else(|| self.fresh()))
@@ -250,12 +273,10 @@ impl<'e> Check<'e> {
         }
     }
 
-    fn join(&mut self, id: u64, before: Option<Ty>, ty: Ty) -> Ty {
+    fn join(&mut self, before: Option<Ty>, ty: Ty) -> Ty {
         let Some(before) = before else { return ty };
-        if self.known.assign(&before, &ty) {
-            return most_general(&before, &ty);
-        }
-        self.mismatch(id, &before, &ty)
+        // The values may have different types in the arguments of `format`; `literals` reports the others.
+        if self.known.assign(&before, &ty) { most_general(&before, &ty) } else { Ty::Dyn }
     }
 
     fn call(&mut self, id: u64, call: &'e CallExpr) -> Ty {
@@ -273,8 +294,7 @@ impl<'e> Check<'e> {
             return self.logical(&call.args, &args);
         }
         let functions = self.functions.clone();
-        let is_declared = self.declarations.is_device_selector || !OF_VERSIONS.contains(&name);
-        let known = functions.get(name).filter(|_| is_declared);
+        let known = functions.get(name);
         let Some(target) = &call.target else {
             return match known {
                 Some(overloads) => self.resolve(id, name, overloads, None, args),

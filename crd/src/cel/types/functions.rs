@@ -3,11 +3,15 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::ty::Ty;
+use super::ty::{COMPARABLE_PARAMETER, Ty};
 
 /// One line for each overload: the name, with a dot before that of a method, the types of the arguments, and the type of
-/// the result. The receiver of a method is its first argument.
+/// the result. The receiver of a method is its first argument. A line with `C` has an overload for each comparable type.
 const TEXT: &str = include_str!("functions.txt");
+
+/// The types whose values have an order, for the functions of lists.
+const COMPARABLE: [Ty; 8] =
+    [Ty::Int, Ty::Uint, Ty::Double, Ty::Bool, Ty::Duration, Ty::Timestamp, Ty::Text, Ty::Bytes];
 
 /// An overload of a function.
 #[derive(Clone, Debug)]
@@ -35,10 +39,24 @@ fn read() -> HashMap<&'static str, Vec<Overload>> {
         // The comparisons have the same overloads.
         let names: &[&'static str] = if name == "_<_" { &["_<_", "_<=_", "_>_", "_>=_"] } else { &[name] };
         for name in names {
-            functions.entry(name).or_default().push(overload.clone());
+            functions.entry(name).or_default().extend(variants(&overload));
         }
     }
     functions
+}
+
+/// Returns an overload for each comparable type, if it has a parameter for them.
+fn variants(overload: &Overload) -> Vec<Overload> {
+    let has_parameter = overload.args.iter().any(|arg| *arg == Ty::list(Ty::Param(COMPARABLE_PARAMETER)));
+    if !has_parameter {
+        return vec![overload.clone()];
+    }
+    let with = |ty: &Ty| {
+        let replaced = |of: &Ty| of.replaced(&|number| (number == COMPARABLE_PARAMETER).then(|| ty.clone()));
+        let args = overload.args.iter().map(replaced).collect();
+        Overload { is_method: overload.is_method, args, result: replaced(&overload.result) }
+    };
+    COMPARABLE.iter().map(with).collect()
 }
 
 fn overload(line: &'static str) -> Option<(&'static str, Overload)> {

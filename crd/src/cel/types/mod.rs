@@ -7,6 +7,7 @@ mod check;
 mod compile;
 mod declared;
 mod functions;
+mod literals;
 mod ty;
 mod unify;
 

@@ -4,6 +4,9 @@
 
 use std::rc::Rc;
 
+/// The type parameter that stands for each comparable type.
+pub(super) const COMPARABLE_PARAMETER: u32 = u32::MAX;
+
 /// A type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Ty {
@@ -102,6 +105,28 @@ impl Ty {
         }
     }
 
+    /// Returns the name of the type of its values when an expression runs.
+    pub(super) fn value_type(&self) -> &str {
+        match self {
+            Ty::Error => "*error*",
+            Ty::Dyn | Ty::Param(_) => "dyn",
+            Ty::Null => "null_type",
+            Ty::Bool => "bool",
+            Ty::Int => "int",
+            Ty::Uint => "uint",
+            Ty::Double => "double",
+            Ty::Text => "string",
+            Ty::Bytes => "bytes",
+            Ty::Timestamp => "google.protobuf.Timestamp",
+            Ty::Duration => "google.protobuf.Duration",
+            Ty::List(_) => "list",
+            Ty::Map(..) => "map",
+            Ty::Optional(_) => "optional_type",
+            Ty::Object(name) => name,
+            Ty::Type(_) => "type",
+        }
+    }
+
     /// Parses the notation of `functions.txt`. A single capital letter is a type parameter.
     pub(super) fn parse(text: &str) -> Option<Ty> {
         let (name, inner) = match text.split_once('<') {
@@ -119,7 +144,8 @@ impl Ty {
             "bytes" => Ty::Bytes,
             "timestamp" => Ty::Timestamp,
             "duration" => Ty::Duration,
-            "type" => Ty::Type(None),
+            "type" if inner.is_empty() => Ty::Type(None),
+            "type" => Ty::Type(Some(Rc::new(Ty::parse(inner)?))),
             "list" => Ty::list(Ty::parse(inner)?),
             "optional" => Ty::optional(Ty::parse(inner)?),
             "map" => {
@@ -128,6 +154,7 @@ impl Ty {
             }
             "A" => Ty::Param(0),
             "B" => Ty::Param(1),
+            "C" => Ty::Param(COMPARABLE_PARAMETER),
             _ if name.contains('.') => Ty::object(name),
             _ => return None,
         })

@@ -239,3 +239,27 @@ fn mounts_and_devices_are_validated() {
         ),
     ]);
 }
+
+/// The API reference of 1.36 states these rules, and no texts; therefore only the fields are compared.
+#[test]
+fn overridden_hostnames_exclude_other_hostnames() {
+    for (case, change, want) in [
+        ("a subdomain", json!({"hostnameOverride": "a.example.com"}), 0),
+        ("64 characters", json!({"hostnameOverride": "a".repeat(64)}), 0),
+        ("65 characters", json!({"hostnameOverride": "a".repeat(65)}), 1),
+        ("capitals", json!({"hostnameOverride": "A"}), 1),
+        ("empty", json!({"hostnameOverride": ""}), 1),
+        ("with the host's network", json!({"hostnameOverride": "a", "hostNetwork": true}), 1),
+        ("with the pod's own network", json!({"hostnameOverride": "a", "hostNetwork": false}), 0),
+        ("with the name of the pod", json!({"hostnameOverride": "a", "setHostnameAsFQDN": true}), 1),
+        ("without the name of the pod", json!({"hostnameOverride": "a", "setHostnameAsFQDN": false}), 0),
+        ("with a hostname", json!({"hostnameOverride": "a", "hostname": "b", "subdomain": "c"}), 0),
+    ] {
+        let mut change = spec(change).as_object().expect("an object").clone();
+        defaults::pod_spec(&mut change, Owner::Pod("p"));
+        let mut errors = FieldErrors::new();
+        validate(&Value::Object(change), Owner::Pod("p"), &Path::new("spec"), &mut errors);
+        let fields: Vec<&str> = errors.causes().iter().map(|cause| cause.field.as_str()).collect();
+        assert_eq!(fields, vec!["spec.hostnameOverride"; want], "{case}");
+    }
+}
