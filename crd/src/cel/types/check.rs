@@ -12,6 +12,7 @@ use super::functions::{Functions, Overload, functions};
 use super::literals;
 use super::ty::Ty;
 use super::unify::{Substitutions, most_general};
+use crate::cel::check::MAX_ISSUES;
 use crate::cel::functions::type_path;
 
 /// The variables of an expression.
@@ -23,8 +24,8 @@ pub(crate) struct Declarations {
     pub(crate) has_patch_types: bool,
     /// Whether `request` is an access review; then there is no other variable.
     pub(crate) is_review: bool,
-    /// The fields of `variables`; `None` if there is no such variable.
-    pub(crate) variables: Option<Vec<(String, Ty)>>,
+    /// The types of the fields of `variables`; `None` if there is no such variable.
+    pub(crate) variables: Option<Rc<HashMap<String, Ty>>>,
     /// Whether the expression selects devices: its only variable is `device`.
     pub(crate) is_device_selector: bool,
     /// The type of `self` in a rule of a schema; there is no other variable but `oldSelf`.
@@ -75,8 +76,7 @@ impl Declarations {
         if ty != VARIABLES {
             return declared::field(ty, name);
         }
-        let (_, ty) = self.variables.iter().flatten().rev().find(|(known, _)| known == name)?;
-        Some(ty.clone())
+        self.variables.as_ref()?.get(name).cloned()
     }
 }
 
@@ -100,25 +100,42 @@ fn type_named(name: &str) -> Option<Ty> {
 /// The node of a mistake, and its description.
 pub(crate) type Mistake = (u64, String);
 
-/// Returns the type of an expression, or its mistakes.
-pub(crate) fn check(expr: &IdedExpr, declarations: &Declarations) -> Result<Ty, Vec<Mistake>> {
+/// The mistakes of an expression.
+#[derive(Debug, Default)]
+pub(crate) struct Mistakes {
+    /// The first [`MAX_ISSUES`].
+    pub(crate) listed: Vec<Mistake>,
+    /// The number of the others.
+    pub(crate) omitted: usize,
+}
+
+/// Returns the type of an expression, or its mistakes. The types of its parts may grow exponentially with the expression, so the
+/// work is limited to a number of steps.
+pub(crate) fn check(expr: &IdedExpr, declarations: &Declarations, steps: usize) -> Result<Ty, Mistakes> {
     let mut check = Check {
         declarations,
         functions: functions(),
         bound: Vec::new(),
-        known: Substitutions::default(),
+        known: Substitutions::new(steps),
         params: 0,
         types: HashMap::new(),
-        mistakes: Vec::new(),
+        mistakes: Mistakes::default(),
     };
     let ty = check.expr(expr);
-    if !check.mistakes.is_empty() {
-        return Err(check.mistakes);
-    }
+    let ty = check.known.finish(&ty);
     let types = check.types.iter().map(|(id, ty)| (*id, check.known.finish(ty))).collect();
-    let mistakes = literals::mistakes(expr, &types);
-    if mistakes.is_empty() { Ok(check.known.finish(&ty)) } else { Err(mistakes) }
+    if check.known.is_exhausted() || ty.has_more_parts_than(MAX_PARTS) {
+        check.mistakes.listed = vec![(expr.id, "the types of the expression are too complex".to_owned())];
+        check.mistakes.omitted = 0;
+    }
+    if check.mistakes.listed.is_empty() {
+        check.mistakes.listed = literals::mistakes(expr, &types);
+    }
+    if check.mistakes.listed.is_empty() { Ok(ty) } else { Err(check.mistakes) }
 }
+
+/// The most parts of the type of a result. Variables have such types, which other expressions use.
+const MAX_PARTS: usize = 1000;
 
 struct Check<'e> {
     declarations: &'e Declarations,
@@ -130,12 +147,16 @@ struct Check<'e> {
     params: u32,
     /// The types of the nodes.
     types: HashMap<u64, Ty>,
-    mistakes: Vec<Mistake>,
+    mistakes: Mistakes,
 }
 
 impl<'e> Check<'e> {
     fn wrong(&mut self, id: u64, why: String) -> Ty {
-        self.mistakes.push((id, why));
+        if self.mistakes.listed.len() < MAX_ISSUES {
+            self.mistakes.listed.push((id, why));
+        } else {
+            self.mistakes.omitted += 1;
+        }
         Ty::Error
     }
 
@@ -154,6 +175,9 @@ impl<'e> Check<'e> {
     }
 
     fn expr(&mut self, expr: &'e IdedExpr) -> Ty {
+        if self.known.is_exhausted() {
+            return Ty::Error;
+        }
         let ty = self.node(expr);
         self.types.insert(expr.id, ty.clone());
         ty
