@@ -115,7 +115,7 @@ async fn answers_match_the_openapi_documents() {
         run.args(["--max-examples", &examples.to_string(), "--seed", &seed.to_string()]);
         // The speed of generation says nothing about the server.
         run.args(["--suppress-health-check", "too_slow"]);
-        let patience = Duration::from_secs(60) * u32::try_from(examples).unwrap_or(u32::MAX);
+        let patience = Duration::from_secs(240) * u32::try_from(examples).unwrap_or(u32::MAX);
         let said = Script::start(&format!("schemathesis-{name}"), run, home).ok_within(patience).await;
         assert!(said.contains("Test cases:"), "{said}");
     };
