@@ -17,6 +17,8 @@ const APPLY: &str = "application/apply-patch+yaml";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+const POD_TEMPLATES: &str = "/api/v1/namespaces/default/podtemplates";
 
 /// A request.
 pub(super) struct Worst {
@@ -145,6 +147,45 @@ async fn create_deep_kind(http: &Http) {
     http.create(path, &object).await;
 }
 
+/// A policy for PodTemplates with these variables. Each uses the one before, and the rule uses the last one.
+fn chained_policy(variables: usize) -> Value {
+    let text =
+        |at: usize| at.checked_sub(1).map_or("1".to_owned(), |before| format!("variables.v{before} + 1"));
+    let rule = format!("variables.v{} > 0", variables - 1);
+    let variables: Vec<Value> =
+        (0..variables).map(|at| json!({"name": format!("v{at}"), "expression": text(at)})).collect();
+    json!({"metadata": {"name": "chained"}, "spec": {
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+            "resources": ["podtemplates"]}]},
+        "variables": variables, "validations": [{"expression": rule}]}})
+}
+
+/// Requests with admission policies. The last one is a write to which a stored policy applies.
+fn policy_requests() -> Vec<Worst> {
+    let policies = &format!("{ADMISSION}/validatingadmissionpolicies");
+    let chained = |variables: usize| chained_policy(variables).to_string();
+    vec![
+        create("policy with a chain of 2,000 variables", policies, chained(2_000), &[422]),
+        create("policy with 20,000 variables", policies, chained(20_000), &[422]),
+        create("policy with a chain of 300 variables", policies, chained(300), &[201]),
+        create(
+            "binding",
+            &format!("{ADMISSION}/validatingadmissionpolicybindings"),
+            json!({"metadata": {"name": "chained"}, "spec": {"policyName": "chained", "validationActions": ["Deny"]}})
+                .to_string(),
+            &[201],
+        ),
+        create(
+            "write with a chain of variables",
+            POD_TEMPLATES,
+            json!({"metadata": {"name": "t"}, "template": {"metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": "none"}]}}})
+            .to_string(),
+            &[422],
+        ),
+    ]
+}
+
 impl Worst {
     pub(super) async fn send(&self, http: &Http) -> Answer {
         let header = if self.body.is_empty() { "accept" } else { "content-type" };
@@ -172,7 +213,7 @@ async fn worst_requests_are_answered_beside_others() {
     let plane = server(&[]).await;
     let http = plane.http();
     prepare(&http).await;
-    for worst in worst_requests() {
+    for worst in worst_requests().into_iter().chain(policy_requests()) {
         let ended = CancellationToken::new();
         let others = tokio::spawn(other_clients(plane.http(), ended.clone()));
         let started = Instant::now();

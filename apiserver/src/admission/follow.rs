@@ -5,65 +5,124 @@ use std::sync::Arc;
 
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
-use orlop_store::{Kv, Record};
+use orlop_store::{Kv, Record, Revision, Snapshot};
 use parking_lot::Mutex;
 
 use crate::dispatch::key_names;
 use crate::encode::stored;
 use crate::followed::{Followed as Progress, FollowedKind};
 use crate::projection::Projection;
-use crate::registry::Kind;
+use crate::registry::{self, Kind};
 
 /// Objects in the form in which decisions use them.
 pub(crate) trait Followed: Clone + Default {
     /// Group and plural of each kind.
     const KINDS: &'static [(&'static str, &'static str)];
-    /// Replaces or removes an object of the kind with this plural.
-    fn set(&mut self, plural: &str, name: &str, object: Option<&Object>);
+    /// Replaces or removes an object of the kind with this plural. If the objects are read again, `known` are those before.
+    fn set(&mut self, plural: &str, name: &str, object: Option<&Object>, known: Option<&Self>);
 }
 
 /// The objects, and how far they have been read from the store.
 pub(crate) struct Follower<F> {
     store: Arc<dyn Kv<Projection>>,
+    /// Locked while objects are compiled.
     state: Mutex<State<F>>,
+    /// Never locked for long.
+    latest: Mutex<Latest<F>>,
+}
+
+/// The objects of the last decision.
+struct Latest<F> {
+    objects: Arc<F>,
+    /// `None` if no decision was made, or if an object cannot be read.
+    version: Option<Version>,
+}
+
+/// The most objects that are counted on the thread of a connection: a record takes about 100 ns.
+const MOST_COUNTED: usize = 5_000;
+
+/// The number of the objects, and the revision of the newest one. No two states of the store have the same.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Version {
+    count: usize,
+    newest: Revision,
+}
+
+impl Version {
+    /// That of the kinds `F::KINDS` in the store; `None` if there are too many objects to count.
+    fn of<F: Followed>(head: &Snapshot<Projection>) -> Option<Self> {
+        let mut version = Version::default();
+        for kind in F::KINDS.iter().filter_map(|(group, plural)| registry::by_resource(group, "v1", plural)) {
+            for record in head.range(kind.storage_prefix(), None) {
+                version.count += 1;
+                version.newest = version.newest.max(record.mod_revision);
+                if version.count > MOST_COUNTED {
+                    return None;
+                }
+            }
+        }
+        Some(version)
+    }
 }
 
 struct State<F> {
     objects: Arc<F>,
     /// The objects that cannot be read, by key.
     unreadable: BTreeMap<String, ApiError>,
+    /// The revision of each object, by key.
+    revisions: BTreeMap<String, Revision>,
     progress: Progress<()>,
 }
 
 impl<F: Followed> Follower<F> {
     /// Reads the store at the first decision.
     pub(crate) fn new(store: Arc<dyn Kv<Projection>>) -> Self {
-        let state =
-            State { objects: Arc::default(), unreadable: BTreeMap::new(), progress: Progress::default() };
-        Follower { store, state: Mutex::new(state) }
+        let state = State {
+            objects: Arc::default(),
+            unreadable: BTreeMap::new(),
+            revisions: BTreeMap::new(),
+            progress: Progress::default(),
+        };
+        let latest = Latest { objects: Arc::default(), version: None };
+        Follower { store, state: Mutex::new(state), latest: Mutex::new(latest) }
     }
 
-    /// The objects of all acknowledged writes.
+    /// The objects of all acknowledged writes, if a decision has used them already: nothing is read or compiled, and the caller does
+    /// not wait for another one that does.
+    pub(crate) fn known(&self) -> Option<Arc<F>> {
+        let version = Version::of::<F>(&self.store.head())?;
+        if version == Version::default() {
+            return Some(Arc::default());
+        }
+        let latest = self.latest.lock();
+        (latest.version == Some(version)).then(|| latest.objects.clone())
+    }
+
+    /// The objects of all acknowledged writes. Those that have changed are compiled, which may take long.
     ///
     /// # Errors
     /// One of the objects cannot be read. A decision without it could permit what it forbids.
     pub(crate) fn now(&self) -> Result<Arc<F>, ApiError> {
         let head = self.store.head().revision();
         let mut state = self.state.lock();
-        let State { objects, unreadable, progress } = &mut *state;
+        let State { objects, unreadable, revisions, progress } = &mut *state;
         let follows = progress.follow(head, |(), kind, key, record| {
-            set(Arc::make_mut(objects), unreadable, kind, key, record);
+            set((Arc::make_mut(objects), None), unreadable, revisions, kind, key, record);
         });
         if !follows {
             let kinds: Vec<FollowedKind<()>> =
                 F::KINDS.iter().map(|(group, plural)| ((), *group, *plural)).collect();
             let mut read = F::default();
             unreadable.clear();
+            revisions.clear();
             *progress = Progress::read(&*self.store, &kinds, |(), kind, key, record| {
-                set(&mut read, unreadable, kind, key, record);
+                set((&mut read, Some(&**objects)), unreadable, revisions, kind, key, record);
             });
             *objects = Arc::new(read);
         }
+        let newest = revisions.values().copied().max().unwrap_or_default();
+        let version = unreadable.is_empty().then_some(Version { count: revisions.len(), newest });
+        *self.latest.lock() = Latest { objects: objects.clone(), version };
         match unreadable.values().next() {
             None => Ok(objects.clone()),
             Some(error) => Err(error.clone()),
@@ -72,14 +131,19 @@ impl<F: Followed> Follower<F> {
 }
 
 fn set<F: Followed>(
-    objects: &mut F,
+    (objects, known): (&mut F, Option<&F>),
     unreadable: &mut BTreeMap<String, ApiError>,
+    revisions: &mut BTreeMap<String, Revision>,
     kind: &dyn Kind,
     key: &str,
     record: Option<&Record<Projection>>,
 ) {
     let (_, name) = key_names(kind, key);
     unreadable.remove(key);
+    match record {
+        Some(record) => drop(revisions.insert(key.to_owned(), record.mod_revision)),
+        None => drop(revisions.remove(key)),
+    }
     let object = match record.map(|record| stored::decode_as(kind, record)).transpose() {
         Ok(object) => object,
         Err(error) => {
@@ -87,5 +151,5 @@ fn set<F: Followed>(
             None
         }
     };
-    objects.set(kind.names().plural, name, object.as_ref());
+    objects.set(kind.names().plural, name, object.as_ref(), known);
 }

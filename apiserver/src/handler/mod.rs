@@ -129,6 +129,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             body,
             held: HeldAllocations::default(),
             audited: audited.as_ref().map(|(audited, _)| audited.clone()),
+            admission: Default::default(),
         };
         if weight::is_light(verb, &request) {
             let response = serve(verb, &request).await?;

@@ -1,5 +1,6 @@
 //! Whether a request is cheap enough for the threads that serve connections.
 
+use orlop_api::registry::admission_registration::GROUP;
 use orlop_codec::decode::estimate_weight;
 
 use super::plan::Verb;
@@ -24,14 +25,12 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
     let compares = matches!(names.group, "rbac.authorization.k8s.io" | "authorization.k8s.io");
     // The schema of a definition is compiled, and its parts may multiply.
     let defines = names.plural == "customresourcedefinitions";
-    // Policies evaluate expressions on the object, and webhooks patch it. Leases never wait for other requests, and the objects of
-    // admission can always be deleted.
+    // Expressions are compiled. The objects of admission can always be deleted.
     let configures = names.group == "admissionregistration.k8s.io" && verb != Verb::Delete;
-    let admits = names.group != "coordination.k8s.io"
-        && names.group != "admissionregistration.k8s.io"
-        && (request.server.policies.now().is_ok_and(|policies| policies.is_any()) || has_webhooks(request));
+    let selects_devices = names.group == "resource.k8s.io" && names.plural != "resourceslices";
     let writes = verb.is_mutating() || verb == Verb::Connect;
-    let computes = verb.is_mutating() && (compares || defines || configures) || writes && admits;
+    let computes = verb.is_mutating() && (compares || defines || configures || selects_devices)
+        || writes && !admits_nothing(request);
     if request.body.len() > LIGHT_BYTES || computes || !admission_is_light(verb, request) {
         return false;
     }
@@ -57,10 +56,27 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
     }
 }
 
-fn has_webhooks(request: &Request) -> bool {
-    // If they cannot be read, the write fails.
-    let Ok(webhooks) = request.server.webhooks.now() else { return false };
-    webhooks.mutating().next().is_some() || webhooks.validating().next().is_some()
+/// Whether no policy and no webhook applies to a write: policies evaluate expressions on the object, and webhooks patch it. Then the
+/// request retains those that were examined, so that admission compiles no new ones on this thread. Leases wait for other requests
+/// only if a policy or webhook applies to them, or has changed and is not compiled yet.
+fn admits_nothing(request: &Request) -> bool {
+    let group = request.names().group;
+    if group == GROUP {
+        return true;
+    }
+    let server = &request.server;
+    let (Some(policies), Some(webhooks)) = (server.policies.known(), server.webhooks.known()) else {
+        return false;
+    };
+    let admits = match group {
+        "coordination.k8s.io" => policies.covers(group) || webhooks.covers(group),
+        _ => policies.is_any() || webhooks.is_any(),
+    };
+    if !admits {
+        // Only this function sets it, once for each request.
+        let _ = request.admission.set((policies, webhooks));
+    }
+    !admits
 }
 
 /// The memory of a byte of JSON after decoding, bytes: small members of an object need the most.

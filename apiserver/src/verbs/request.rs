@@ -6,6 +6,8 @@ use orlop_store::{Record, Revision, Snapshot};
 use std::sync::{Arc, OnceLock};
 
 use crate::admission;
+use crate::admission::policy::PolicyIndex;
+use crate::admission::webhook::WebhookIndex;
 use crate::audit::context::AuditContext;
 use crate::dispatch::{self, Resource};
 use crate::encode::negotiate::{Endpoint, RequestedEncoding, negotiate, none_offered};
@@ -49,6 +51,8 @@ pub(crate) struct Request {
     pub(crate) held: HeldAllocations,
     /// The audit state; `None` if the request is not recorded.
     pub(crate) audited: Option<Arc<AuditContext>>,
+    /// The policies and webhooks of a request whose thread must not compile any; otherwise unset.
+    pub(crate) admission: OnceLock<(Arc<PolicyIndex>, Arc<WebhookIndex>)>,
 }
 
 impl Request {

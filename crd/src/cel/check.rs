@@ -11,8 +11,10 @@ use crate::program::Program;
 const MAX_LENGTH: usize = 16 * 1024;
 /// Maximum nesting depth of brackets.
 const MAX_NESTING: usize = 32;
-/// Maximum nesting depth of steps.
-const MAX_DEPTH: usize = 250;
+/// Maximum nesting depth of steps, in an expression and in an evaluation with the `variables` that it uses.
+pub(super) const MAX_DEPTH: usize = 250;
+/// Maximum number of mistakes that an error lists, as in cel-go.
+pub(super) const MAX_ISSUES: usize = 100;
 /// Stack size of the parser thread, bytes.
 const PARSER_STACK: usize = 256 << 20;
 
@@ -71,10 +73,7 @@ fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
 impl Program {
     /// Parses an expression of a rule. The error describes why it does not compile.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let parsed = parse_text(text).map_err(|issues| {
-            let shown: Vec<String> = issues.iter().map(|issue| issue.shown(text)).collect();
-            shown.join("\n")
-        })?;
+        let parsed = parse_text(text).map_err(|issues| listed(&issues, 0, text))?;
         Program::of(parsed.expr)
     }
 
@@ -84,6 +83,17 @@ impl Program {
         check.expr(&expr)?;
         Ok(Program { uses_old: check.uses_old, expr: Arc::new(expr) })
     }
+}
+
+/// Describes mistakes as cel-go does. `omitted` is the number of those that are not in the list. Each repeats its line, so a long
+/// list would be far longer than the expression.
+pub(crate) fn listed(issues: &[Issue], omitted: usize, text: &str) -> String {
+    let omitted = omitted + issues.len().saturating_sub(MAX_ISSUES);
+    let mut shown: Vec<String> = issues.iter().take(MAX_ISSUES).map(|issue| issue.shown(text)).collect();
+    if omitted > 0 {
+        shown.push(format!("{omitted} more errors were truncated"));
+    }
+    shown.join("\n")
 }
 
 impl Issue {
@@ -121,17 +131,23 @@ fn nesting(text: &str) -> usize {
 fn depth(expr: &IdedExpr) -> usize {
     let deepest = |parts: &mut dyn Iterator<Item = &IdedExpr>| parts.map(depth).max().unwrap_or(0);
     1 + match &expr.expr {
-        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) => 0,
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => 0,
         Expr::Select(select) => depth(&select.operand),
         Expr::List(list) => deepest(&mut list.elements.iter()),
-        Expr::Map(map) => deepest(&mut map.entries.iter().flat_map(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
-            EntryExpr::StructField(field) => vec![&field.value],
-        })),
+        Expr::Map(map) => deepest(&mut map.entries.iter().flat_map(|entry| parts(&entry.expr))),
+        Expr::Struct(object) => deepest(&mut object.entries.iter().flat_map(|entry| parts(&entry.expr))),
         Expr::Call(call) => deepest(&mut call.args.iter().chain(call.target.as_deref())),
         Expr::Comprehension(all) => deepest(
             &mut [&all.iter_range, &all.accu_init, &all.loop_cond, &all.loop_step, &all.result].into_iter(),
         ),
+    }
+}
+
+/// Returns the expressions of an entry of a map or an object.
+fn parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
+    match entry {
+        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+        EntryExpr::StructField(field) => vec![&field.value],
     }
 }
 

@@ -20,6 +20,11 @@ impl Budget {
         Budget(cost)
     }
 
+    /// What is left.
+    pub(crate) fn left(&self) -> u64 {
+        self.0
+    }
+
     /// Subtracts the cost of work outside an evaluation. If too little is left, the next evaluation fails.
     pub(crate) fn take(&mut self, cost: u64) {
         self.0 = self.0.saturating_sub(cost);

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::access;
 use super::access_question::Access;
+use super::check::MAX_DEPTH;
 use super::cost::{Budget, Failure, Meter, Result, fail};
 use super::input::{Input, Memo};
 use super::value::member_schema;
@@ -26,11 +27,35 @@ impl Program {
         memo: &mut Memo<'v>,
         budget: &mut Budget,
     ) -> Result<Val<'v>> {
-        let mut run = Run { input, memo, bound: Vec::new(), meter: Meter::new(budget) };
+        self.run_below(0, input, memo, budget)
+    }
+
+    /// Evaluates the expression below steps of another one, which are nested this deep.
+    fn run_below<'v>(
+        &'v self,
+        depth: usize,
+        input: &'v Input<'v>,
+        memo: &mut Memo<'v>,
+        budget: &mut Budget,
+    ) -> Result<Val<'v>> {
+        let mut run = Run { input, memo, bound: Vec::new(), meter: Meter::new(budget), depth };
         let result = run.expr(&self.expr);
         run.meter.charge(budget);
         result
     }
+}
+
+/// Maximum length of the error of a variable, bytes. It contains the error of the variable that it uses, and so on.
+const MAX_ERROR: usize = 1024;
+
+/// Omits the middle of an error that is longer than [`MAX_ERROR`]. The end is the cause.
+fn shortened(why: String) -> String {
+    if why.len() <= MAX_ERROR {
+        return why;
+    }
+    let part = MAX_ERROR / 2 - 2;
+    let (head, tail) = (why.floor_char_boundary(part), why.ceil_char_boundary(why.len() - part));
+    format!("{}...{}", &why[..head], &why[tail..])
 }
 
 struct Run<'v, 'm> {
@@ -38,11 +63,23 @@ struct Run<'v, 'm> {
     memo: &'m mut Memo<'v>,
     bound: Vec<(&'v str, Val<'v>)>,
     meter: Meter,
+    /// The nesting depth of the current step, which includes the expressions that use this one as a variable.
+    depth: usize,
 }
 
 impl<'v> Run<'v, '_> {
     fn expr(&mut self, expr: &'v IdedExpr) -> Result<Val<'v>> {
         self.meter.pay(1)?;
+        if self.depth >= MAX_DEPTH {
+            return fail(format!("the evaluation is nested more than {MAX_DEPTH} levels deep"));
+        }
+        self.depth += 1;
+        let result = self.step(expr);
+        self.depth -= 1;
+        result
+    }
+
+    fn step(&mut self, expr: &'v IdedExpr) -> Result<Val<'v>> {
         match &expr.expr {
             Expr::Unspecified => fail("an expression is missing"),
             Expr::Literal(literal) => {
@@ -134,13 +171,16 @@ impl<'v> Run<'v, '_> {
             return Ok(Val::Bool(true));
         }
         if let Some(known) = self.memo.get(place) {
+            if let Err(why) = &known {
+                self.meter.pay(why.len() as u64 / 16)?;
+            }
             return known.map_err(Failure::Error);
         }
         let value = match program {
             Err(why) => Err(format!("composited variable {name:?} fails to compile: {why}")),
             Ok(program) => {
                 let mut budget = self.meter.remaining();
-                let result = program.run_with(self.input, self.memo, &mut budget);
+                let result = program.run_below(self.depth, self.input, self.memo, &mut budget);
                 self.meter.replace_remaining(&budget);
                 match result {
                     Ok(value) => Ok(value),
@@ -155,6 +195,7 @@ impl<'v> Run<'v, '_> {
                 }
             }
         };
+        let value = value.map_err(shortened);
         self.memo.set(place, value.clone());
         value.map_err(Failure::Error)
     }

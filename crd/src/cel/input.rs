@@ -9,8 +9,7 @@ use super::{Program, Val};
 #[derive(Default)]
 pub(crate) struct Input<'v> {
     roots: Vec<(&'static str, Val<'v>)>,
-    /// The fields of `variables`, in order; those that do not compile have an error.
-    lazy: &'v [(String, std::result::Result<Program, String>)],
+    lazy: Option<&'v LazyFields>,
     decides: Option<&'v dyn DecidesAccess>,
 }
 
@@ -31,8 +30,8 @@ impl<'v> Input<'v> {
     }
 
     /// Declares `variables`. A field is evaluated when it is first used.
-    pub(crate) fn set_lazy(&mut self, variables: &'v [(String, std::result::Result<Program, String>)]) {
-        self.lazy = variables;
+    pub(crate) fn set_lazy(&mut self, variables: &'v LazyFields) {
+        self.lazy = Some(variables);
         self.set("variables", Val::Variables);
     }
 
@@ -49,10 +48,26 @@ impl<'v> Input<'v> {
         self.decides
     }
 
-    /// Returns a field of `variables`, and its position. The last one of a name counts.
+    /// Returns a field of `variables`, and its position.
     pub(super) fn lazy(&self, name: &str) -> Option<(usize, &'v std::result::Result<Program, String>)> {
-        let place = self.lazy.iter().rposition(|(known, _)| known == name)?;
-        Some((place, &self.lazy[place].1))
+        let fields = self.lazy?;
+        let place = *fields.places.get(name)?;
+        Some((place, fields.programs.get(place)?))
+    }
+}
+
+/// The fields of `variables`. Those that do not compile have an error.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LazyFields {
+    programs: Vec<std::result::Result<Program, String>>,
+    places: HashMap<String, usize>,
+}
+
+impl LazyFields {
+    /// Adds a field. The last one of a name counts.
+    pub(crate) fn push(&mut self, name: &str, program: std::result::Result<Program, String>) {
+        self.places.insert(name.to_owned(), self.programs.len());
+        self.programs.push(program);
     }
 }
 

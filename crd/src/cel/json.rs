@@ -56,22 +56,30 @@ pub(crate) fn to_json(value: &Val<'_>) -> Result<Value, String> {
 }
 
 /// Checks that the types of the objects in a value are named after the fields that contain them: the object in the field
-/// `spec` of an `Object` is an `Object.spec`. `path` is the expected name. Maps and lists add nothing to the name.
-pub(crate) fn check_names(value: &Val<'_>, path: &str, wrong: &mut Vec<String>) {
+/// `spec` of an `Object` is an `Object.spec`. `path` is the expected name. Maps and lists add nothing to the name. Ends after `most`
+/// errors, which quote the names.
+pub(crate) fn check_names(value: &Val<'_>, path: &mut String, most: usize, wrong: &mut Vec<String>) {
+    if wrong.len() >= most {
+        return;
+    }
     match value {
         Val::Made(name, fields) => {
-            if *name != path {
+            if *name != path.as_str() {
                 wrong.push(format!(
                     "unexpected type name {name:?}, expected {path:?}, which matches field name path from root Object \
                      type"
                 ));
             }
             for (field, value) in fields.iter() {
-                check_names(value, &format!("{path}.{field}"), wrong);
+                let length = path.len();
+                path.push('.');
+                path.push_str(field);
+                check_names(value, path, most, wrong);
+                path.truncate(length);
             }
         }
-        Val::List(items) => items.iter().for_each(|item| check_names(item, path, wrong)),
-        Val::Map(pairs) => pairs.iter().for_each(|(_, value)| check_names(value, path, wrong)),
+        Val::List(items) => items.iter().for_each(|item| check_names(item, path, most, wrong)),
+        Val::Map(pairs) => pairs.iter().for_each(|(_, value)| check_names(value, path, most, wrong)),
         _ => {}
     }
 }

@@ -28,7 +28,7 @@ mod value;
 
 pub(crate) use crate::program::Program;
 pub(crate) use cost::{Budget, Failure};
-pub(crate) use input::{Input, Memo};
+pub(crate) use input::{Input, LazyFields, Memo};
 pub(crate) use value::Val;
 
 #[cfg(test)]

@@ -13,6 +13,9 @@ use super::cost::{Meter, PER_RULE, Result};
 use super::text::Text;
 use crate::schema::{Schema, Type};
 
+/// Maximum nesting depth of a computed value.
+const MAX_NESTING: usize = 250;
+
 /// A value. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) enum Val<'v> {
@@ -217,33 +220,39 @@ impl<'v> Val<'v> {
     }
 
     /// Returns the approximate size, which is the cost of comparing or copying the value. More than [`PER_RULE`] is
-    /// not counted, because the parts of a computed value may be the same value many times.
-    pub(super) fn weight(&self) -> u64 {
+    /// not counted, because the parts of a computed value may be the same value many times. A value that is nested too deep weighs
+    /// more than an expression may cost: the code that visits values is recursive, and variables could nest them ever deeper.
+    pub(crate) fn weight(&self) -> u64 {
         let mut weight = 0;
-        self.weigh(&mut weight);
+        self.weigh(&mut weight, MAX_NESTING);
         weight
     }
 
-    fn weigh(&self, weight: &mut u64) {
+    /// `levels` is the number of levels that the value may have.
+    fn weigh(&self, weight: &mut u64, levels: usize) {
         if *weight > PER_RULE {
             return;
         }
+        let Some(levels) = levels.checked_sub(1) else {
+            *weight = PER_RULE + 1;
+            return;
+        };
         *weight += 1;
         match self {
             Val::Text(text) => *weight += text.len() as u64 / 16,
             Val::Bytes(bytes) => *weight += bytes.len() as u64 / 16,
             Val::Url(url) => *weight += url_len(url) as u64 / 16,
-            Val::List(list) => list.iter().for_each(|item| item.weigh(weight)),
+            Val::List(list) => list.iter().for_each(|item| item.weigh(weight, levels)),
             Val::Map(pairs) => pairs.iter().for_each(|(key, value)| {
-                key.weigh(weight);
-                value.weigh(weight);
+                key.weigh(weight, levels);
+                value.weigh(weight, levels);
             }),
             Val::Json(value, _) => {
                 *weight -= 1;
                 weigh_json(value, weight);
             }
-            Val::Optional(Some(value)) => value.weigh(weight),
-            Val::Made(_, fields) => fields.iter().for_each(|(_, value)| value.weigh(weight)),
+            Val::Optional(Some(value)) => value.weigh(weight, levels),
+            Val::Made(_, fields) => fields.iter().for_each(|(_, value)| value.weigh(weight, levels)),
             _ => {}
         }
     }

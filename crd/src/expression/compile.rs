@@ -1,16 +1,18 @@
 //! Compiles expressions.
 
+use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::cel::Program;
 use crate::cel::types::{self, Declarations, JSON_PATCH, OBJECT, Ty};
+use crate::cel::{LazyFields, Program};
 use orlop_api::registry::expressions::{ExpressionResult, ExpressionScope};
 
 /// Compiles the expressions of one policy.
 #[derive(Debug, Default)]
 pub struct Compiler {
     /// The types of the fields of `variables`; `None` if the expressions have no such variable.
-    variables: Option<Vec<(String, Ty)>>,
+    variables: Option<Rc<HashMap<String, Ty>>>,
     is_review: bool,
 }
 
@@ -30,19 +32,19 @@ impl Expression {
 
 /// The compiled fields of `variables`, in order. Those that do not compile have an error.
 #[derive(Clone, Debug, Default)]
-pub struct Variables(pub(super) Vec<(String, Result<Program, String>)>);
+pub struct Variables(pub(super) LazyFields);
 
 impl Variables {
     /// Adds a field.
     pub fn push(&mut self, name: &str, compiled: Result<Expression, String>) {
-        self.0.push((name.to_owned(), compiled.map(|expression| expression.program)));
+        self.0.push(name, compiled.map(|expression| expression.program));
     }
 }
 
 impl Compiler {
     /// A compiler for expressions with or without `variables`.
     pub fn new(has_variables: bool) -> Self {
-        Compiler { variables: has_variables.then(Vec::new), is_review: false }
+        Compiler { variables: has_variables.then(Rc::default), is_review: false }
     }
 
     /// A compiler for the match conditions of an authorization webhook: `request` is the `spec` of an access review.
@@ -57,7 +59,8 @@ impl Compiler {
     pub fn variable(&mut self, name: &str, text: &str, scope: ExpressionScope) -> Result<Expression, String> {
         let compiled = self.typed(text, scope);
         let ty = compiled.as_ref().map_or(Ty::Dyn, |(_, ty)| ty.clone());
-        self.variables.get_or_insert_default().push((name.to_owned(), ty));
+        // No expression is being compiled, so nothing else refers to the types.
+        Rc::make_mut(self.variables.get_or_insert_default()).insert(name.to_owned(), ty);
         compiled.map(|(expression, _)| expression)
     }
 

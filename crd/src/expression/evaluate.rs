@@ -26,6 +26,38 @@ impl CostBudget {
     pub fn of_match_conditions() -> Self {
         CostBudget(Budget::of(2_500_000))
     }
+
+    /// For all policies, or all webhooks, of a request. Upstream has no such limit.
+    pub fn of_request() -> Self {
+        CostBudget(Budget::of(100_000_000))
+    }
+
+    /// This budget, but not more than what is left of another one.
+    #[must_use]
+    pub fn within(self, other: &CostBudget) -> Self {
+        CostBudget(Budget::of(self.left().min(other.left())))
+    }
+
+    /// What is left.
+    pub fn left(&self) -> u64 {
+        self.0.left()
+    }
+
+    /// Takes the cost of work outside an evaluation.
+    ///
+    /// # Errors
+    /// Too little is left. Then nothing remains.
+    pub fn take(&mut self, cost: u64) -> Result<(), OutOfBudget> {
+        let fits = cost <= self.left();
+        self.0.take(cost);
+        if fits { Ok(()) } else { Err(OutOfBudget) }
+    }
+}
+
+/// The approximate size of a document: the number of its values, and its texts in units of 16 bytes. Sizes above 1,000,000 are not
+/// counted.
+pub fn weight(document: &Value) -> u64 {
+    Val::of(document, None).weight()
 }
 
 /// The parts of a request that expressions use.
@@ -171,6 +203,9 @@ impl<'v> Values<'v> {
     }
 }
 
+/// Maximum number of wrong names that an error lists.
+const MAX_NAMES: usize = 16;
+
 /// Describes a failure, unless it ends all evaluations.
 fn failed(expression: &Expression, failure: Failure) -> Result<String, OutOfBudget> {
     let why = match failure {
@@ -183,7 +218,7 @@ fn failed(expression: &Expression, failure: Failure) -> Result<String, OutOfBudg
 
 fn match_names(value: &Val<'_>, path: &str) -> Result<(), String> {
     let mut wrong = Vec::new();
-    check_names(value, path, &mut wrong);
+    check_names(value, &mut path.to_owned(), MAX_NAMES, &mut wrong);
     if wrong.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", wrong.join("\n"))) }
 }
 

@@ -11,7 +11,7 @@ mod evaluate;
 pub use crate::cel::access_question::{AccessAnswer, AccessQuestion, AccessTarget, DecidesAccess};
 pub use check::CelCompiler;
 pub use compile::{Compiler, Expression, Variables};
-pub use evaluate::{CostBudget, OutOfBudget, Outcome, Values};
+pub use evaluate::{CostBudget, OutOfBudget, Outcome, Values, weight};
 
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ const MAX_NODES: usize = 40_000;
 /// Number of parts that a pattern or a rule counts as, because it must be compiled.
 const COMPILED: usize = 20;
 /// Length of a rule that counts as one more part, bytes.
-const BYTES_PER_NODE: usize = 32;
+const BYTES_PER_NODE: usize = 8;
 /// The effort of compiling a pattern that counts as one more part.
 const EFFORT_PER_NODE: usize = 50;
 /// Maximum number of parts of the schemas of all versions.

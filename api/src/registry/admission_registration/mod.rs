@@ -4,6 +4,7 @@
 //!
 //! Upstream: pkg/apis/admissionregistration, pkg/registry/admissionregistration.
 
+mod expression_limits;
 mod fields;
 mod match_resources;
 mod mutating_policy;
@@ -14,6 +15,9 @@ mod validating_policy;
 mod webhook_client;
 mod webhook_configuration;
 
+pub use expression_limits::{
+    MOST_EXPRESSION_BYTES, MOST_EXPRESSIONS, TooManyExpressions, check_policy, check_webhooks,
+};
 pub use fields::GROUP;
 pub use mutating_policy::MutatingAdmissionPolicy;
 pub use policy_binding::{MUTATING_POLICY_BINDING, PolicyBinding, VALIDATING_POLICY_BINDING};

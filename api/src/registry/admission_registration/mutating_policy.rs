@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::expression_limits::check_policy;
 use super::fields::{GROUP, REINVOCATION_POLICIES, is_set, list, text};
 use super::policy_parts::{param_kind_cell, validate_expression};
 use super::policy_spec::{default_policy, validate_policy};
@@ -67,22 +68,14 @@ impl Kind for MutatingAdmissionPolicy {
         default_policy(object);
     }
 
-    fn validate(&self, object: &Object, errors: &mut FieldErrors) {
-        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
-        let path = Path::new("spec");
-        let (session, scope) = validate_policy(spec, self.compiler, true, &path, errors);
-        let mutations = list(spec, "mutations");
-        if mutations.is_empty() {
-            errors.required(&path.child("mutations"), "mutations must contain at least one item");
-        }
-        for (at, mutation) in mutations.iter().enumerate() {
-            let path = path.child("mutations").index(at);
-            validate_mutation(mutation, session.as_ref(), scope, &path, errors);
-        }
-        let place = path.child("reinvocationPolicy");
-        let policy = text(spec, "reinvocationPolicy");
-        if checks::required(errors, &place, policy) {
-            checks::one_of(errors, &place, Some(policy), &REINVOCATION_POLICIES);
+    fn validate_create(&self, object: &Object, errors: &mut FieldErrors) {
+        self.validate_spec(object, errors);
+    }
+
+    /// An unchanged spec is not compiled again. It may exceed limits that did not exist when it was stored.
+    fn validate_update(&self, object: &Object, old: &Object, errors: &mut FieldErrors) {
+        if object.at(&["spec"]) != old.at(&["spec"]) {
+            self.validate_spec(object, errors);
         }
     }
 
@@ -108,6 +101,33 @@ impl Kind for MutatingAdmissionPolicy {
 
     fn custom_sibling(&self, api_version: &str) -> Option<KindRef> {
         (api_version == NAMES.api_version()).then(|| KindRef::Custom(Arc::new(*self)))
+    }
+}
+
+impl MutatingAdmissionPolicy {
+    fn validate_spec(&self, object: &Object, errors: &mut FieldErrors) {
+        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+        let path = Path::new("spec");
+        if let Err(too_many) = check_policy(spec) {
+            return too_many.report(&path, errors);
+        }
+        let (session, scope) = validate_policy(spec, self.compiler, true, &path, errors);
+        let mutations = list(spec, "mutations");
+        if mutations.is_empty() {
+            errors.required(&path.child("mutations"), "mutations must contain at least one item");
+        }
+        for (at, mutation) in mutations.iter().enumerate() {
+            if errors.is_full() {
+                return;
+            }
+            let path = path.child("mutations").index(at);
+            validate_mutation(mutation, session.as_ref(), scope, &path, errors);
+        }
+        let place = path.child("reinvocationPolicy");
+        let policy = text(spec, "reinvocationPolicy");
+        if checks::required(errors, &place, policy) {
+            checks::one_of(errors, &place, Some(policy), &REINVOCATION_POLICIES);
+        }
     }
 }
 

@@ -68,6 +68,9 @@ pub(super) fn validate_match_conditions(
     let session = compiler.session(false);
     let mut seen = HashSet::new();
     for (at, condition) in conditions.iter().enumerate() {
+        if errors.is_full() {
+            return;
+        }
         let path = path.index(at);
         let expression = text(condition, "expression").trim();
         let place = path.child("expression");
@@ -94,6 +97,9 @@ pub(super) fn validate_variables(
     errors: &mut FieldErrors,
 ) {
     for (at, variable) in list(spec, "variables").iter().enumerate() {
+        if errors.is_full() {
+            return;
+        }
         let path = path.child("variables").index(at);
         let (name, expression) = (text(variable, "name"), text(variable, "expression"));
         if name.trim().is_empty() {

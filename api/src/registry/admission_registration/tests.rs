@@ -169,3 +169,36 @@ fn webhooks_have_defaults_and_are_validated() {
         ]
     );
 }
+
+#[test]
+fn expressions_of_an_object_are_limited() {
+    let variable = json!({"name": "v", "expression": "1"});
+    let spec = |count: usize| {
+        json!({"matchConstraints": rules(), "variables": vec![variable.clone(); count], "reinvocationPolicy": "Never",
+        "validations": [{"expression": "true"}],
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}]})
+    };
+    let kinds: [&dyn Kind; 2] =
+        [&ValidatingAdmissionPolicy { compiler: &Fake }, &MutatingAdmissionPolicy { compiler: &Fake }];
+    let too_many = |count: usize, field: &str| {
+        vec![(field.to_owned(), format!("Too many: {count}: must have at most 1000 items"))]
+    };
+    for kind in kinds {
+        let policy = |count: usize, label: &str| json!({"metadata": {"name": "p", "labels": {"l": label}}, "spec": spec(count)});
+        assert_eq!(first(kind, policy(998, "a")), []);
+        assert_eq!(first(kind, policy(2_000, "a")), too_many(2_002, "spec"));
+        let updated = |count: usize| {
+            let (old, new) = (Object::from_value(policy(2_000, "a")), Object::from_value(policy(count, "b")));
+            let mut errors = crate::validate::FieldErrors::new();
+            kind.validate_update(&new, &old, &mut errors);
+            errors.causes().len()
+        };
+        assert_eq!((updated(2_000), updated(1_999)), (0, 1), "a stored spec is valid");
+    }
+    let condition = json!({"name": "c", "expression": "true"});
+    let webhook = json!({"name": "a.b.c", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": "https://a/"}, "matchConditions": vec![condition; 64]});
+    let kind = WebhookConfiguration::validating(&Fake);
+    let object = json!({"metadata": {"name": "w"}, "webhooks": vec![webhook; 16]});
+    assert_eq!(first(&kind, object), too_many(1_024, "webhooks"));
+}

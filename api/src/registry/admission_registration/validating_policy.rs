@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::expression_limits::check_policy;
 use super::fields::{GROUP, list, text};
 use super::policy_parts::{param_kind_cell, validate_expression};
 use super::policy_spec::{default_policy, validate_policy};
@@ -76,20 +77,15 @@ impl Kind for ValidatingAdmissionPolicy {
         object.set(&["status"], json!({}));
     }
 
-    fn validate(&self, object: &Object, errors: &mut FieldErrors) {
-        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
-        let path = Path::new("spec");
-        let (session, scope) = validate_policy(spec, self.compiler, false, &path, errors);
-        let (validations, annotations) = (list(spec, "validations"), list(spec, "auditAnnotations"));
-        if validations.is_empty() && annotations.is_empty() {
-            errors.required(&path.child("validations"), NEITHER);
-            errors.required(&path.child("auditAnnotations"), NEITHER);
+    fn validate_create(&self, object: &Object, errors: &mut FieldErrors) {
+        self.validate_spec(object, errors);
+    }
+
+    /// An unchanged spec is not compiled again. It may exceed limits that did not exist when it was stored.
+    fn validate_update(&self, object: &Object, old: &Object, errors: &mut FieldErrors) {
+        if object.at(&["spec"]) != old.at(&["spec"]) {
+            self.validate_spec(object, errors);
         }
-        for (at, validation) in validations.iter().enumerate() {
-            let path = path.child("validations").index(at);
-            validate_validation(validation, session.as_ref(), scope, &path, errors);
-        }
-        validate_annotations(object.name(), annotations, session.as_ref(), scope, &path, errors);
     }
 
     fn validate_status(&self, object: &Object, _old: &Object, errors: &mut FieldErrors) {
@@ -126,6 +122,30 @@ impl Kind for ValidatingAdmissionPolicy {
 
     fn custom_sibling(&self, api_version: &str) -> Option<KindRef> {
         (api_version == NAMES.api_version()).then(|| KindRef::Custom(Arc::new(*self)))
+    }
+}
+
+impl ValidatingAdmissionPolicy {
+    fn validate_spec(&self, object: &Object, errors: &mut FieldErrors) {
+        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+        let path = Path::new("spec");
+        if let Err(too_many) = check_policy(spec) {
+            return too_many.report(&path, errors);
+        }
+        let (session, scope) = validate_policy(spec, self.compiler, false, &path, errors);
+        let (validations, annotations) = (list(spec, "validations"), list(spec, "auditAnnotations"));
+        if validations.is_empty() && annotations.is_empty() {
+            errors.required(&path.child("validations"), NEITHER);
+            errors.required(&path.child("auditAnnotations"), NEITHER);
+        }
+        for (at, validation) in validations.iter().enumerate() {
+            if errors.is_full() {
+                return;
+            }
+            let path = path.child("validations").index(at);
+            validate_validation(validation, session.as_ref(), scope, &path, errors);
+        }
+        validate_annotations(object.name(), annotations, session.as_ref(), scope, &path, errors);
     }
 }
 

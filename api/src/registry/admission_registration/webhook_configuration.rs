@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use orlop_apimachinery::names;
 use serde_json::{Value, json};
 
+use super::expression_limits::check_webhooks;
 use super::fields::{GROUP, MATCH_POLICIES, REINVOCATION_POLICIES, is_set, list, set_default, text, texts};
 use super::match_resources::{default_rules, validate_failure_policy, validate_rule, validate_selector};
 use super::policy_parts::validate_match_conditions;
@@ -173,6 +174,11 @@ impl Strictness {
 
 impl WebhookConfiguration {
     fn validate_webhooks(&self, object: &Object, strictness: &Strictness, errors: &mut FieldErrors) {
+        if strictness.checks_conditions
+            && let Err(too_many) = check_webhooks(webhooks(object))
+        {
+            return too_many.report(&Path::new("webhooks"), errors);
+        }
         let mut seen = HashSet::new();
         for (at, webhook) in webhooks(object).iter().enumerate() {
             let path = Path::new("webhooks").index(at);

@@ -19,6 +19,9 @@ pub(super) const MOST_CONFIGURATIONS: usize = 32;
 const MOST_CONSTRAINTS: usize = 32;
 const MOST_ALTERNATIVES: usize = 8;
 
+/// Maximum length of the expressions of all selectors of a claim, bytes: compiling a kilobyte takes several milliseconds.
+const MOST_SELECTOR_BYTES: usize = 256 << 10;
+
 const ONE_OF: &str = "exactly one of `exactly` or `firstAvailable` is required";
 const MANY_OF: &str = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
 const NO_ATTRIBUTE: &str =
@@ -50,6 +53,9 @@ pub(super) fn validate_spec(
     errors: &mut FieldErrors,
 ) {
     let devices = spec.get("devices").unwrap_or(&Value::Null);
+    if selector_bytes(devices) > MOST_SELECTOR_BYTES {
+        return errors.too_long(&path.child("devices"), MOST_SELECTOR_BYTES);
+    }
     let path = path.child("devices");
     let known = RequestNames::of(devices);
     let name = |request: &Value| text(request, "name").into();
@@ -66,6 +72,15 @@ pub(super) fn validate_spec(
         validate_references(config, &known, path, errors);
         validate_configuration(config, false, path, errors);
     });
+}
+
+/// The length of the expressions of all selectors.
+fn selector_bytes(devices: &Value) -> usize {
+    let requests = items(devices, "requests").iter();
+    let parts = requests
+        .flat_map(|request| given(request, "exactly").into_iter().chain(items(request, "firstAvailable")));
+    let selectors = parts.flat_map(|part| items(part, "selectors"));
+    selectors.map(|selector| given(selector, "cel").map_or(0, |cel| text(cel, "expression").len())).sum()
 }
 
 fn validate_request(

@@ -24,6 +24,9 @@ pub(super) fn validate_selectors(
 ) {
     let path = path.child("selectors");
     each(items(of, "selectors"), MOST_SELECTORS, &path, errors, |selector, path, errors| {
+        if errors.is_full() {
+            return;
+        }
         let path = path.child("cel");
         let Some(cel) = given(selector, "cel") else { return errors.required(&path, "") };
         let (expression, path) = (text(cel, "expression"), path.child("expression"));

@@ -154,6 +154,13 @@ impl Criteria {
         Ok(Some(kind))
     }
 
+    /// Whether a resource of a group may match, in any version.
+    pub(crate) fn covers(&self, group: &str) -> bool {
+        let without_rules = self.rules.is_empty() && self.matches_without_rules;
+        let names = |rule: &Rule| rule.groups.iter().any(|one| one == "*" || one == group);
+        without_rules || self.rules.iter().any(names)
+    }
+
     fn matched_kind(&self, request: &Attributes<'_>) -> Matched {
         if self.kind_of(&self.excluded, request).is_some() {
             return None;

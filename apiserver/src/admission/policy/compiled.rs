@@ -1,6 +1,7 @@
 //! Policies and bindings, with their expressions compiled.
 
 use orlop_api::object::Object;
+use orlop_api::registry::admission_registration::{TooManyExpressions, check_policy};
 use orlop_api::registry::expressions::{ExpressionResult, ExpressionScope};
 use orlop_crd::expression::{Compiler, Expression, Variables};
 use serde_json::Value;
@@ -44,6 +45,8 @@ pub(crate) enum Mutation {
 /// A policy.
 pub(crate) struct Policy {
     pub(crate) name: String,
+    /// UID and generation: policies with the same ones have the same spec.
+    version: (String, Option<i64>),
     pub(crate) criteria: Criteria,
     /// `apiVersion` and `kind` of the parameters.
     pub(crate) param_kind: Option<(String, String)>,
@@ -75,6 +78,9 @@ impl Policy {
     /// Compiles a policy. Expressions that do not compile have an error; validation rejects them.
     pub(crate) fn of(object: &Object, is_mutating: bool) -> Self {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+        if let Err(why) = check_policy(spec) {
+            return Policy::failing(object, is_mutating, why);
+        }
         let param_kind = spec.get("paramKind").filter(|kind| !kind.is_null());
         let param_kind =
             param_kind.map(|kind| (text(kind, "apiVersion").to_owned(), text(kind, "kind").to_owned()));
@@ -115,6 +121,7 @@ impl Policy {
         };
         Policy {
             name: object.name().to_owned(),
+            version: version(object),
             criteria: Criteria::of_match_resources(spec.get("matchConstraints").unwrap_or(&Value::Null)),
             param_kind,
             fails,
@@ -123,6 +130,37 @@ impl Policy {
             rules,
         }
     }
+
+    /// A policy that has more expressions than the server compiles: an evaluation fails.
+    fn failing(object: &Object, is_mutating: bool, why: TooManyExpressions) -> Self {
+        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+        let fails = text(spec, "failurePolicy") != "Ignore";
+        let rules = if is_mutating {
+            Rules::Mutating { mutations: Vec::new(), reinvokes: false }
+        } else {
+            Rules::Validating { validations: Vec::new(), annotations: Vec::new() }
+        };
+        Policy {
+            name: object.name().to_owned(),
+            version: version(object),
+            criteria: Criteria::of_match_resources(spec.get("matchConstraints").unwrap_or(&Value::Null)),
+            param_kind: None,
+            fails,
+            conditions: Conditions::failing(why.to_string(), fails),
+            variables: Variables::default(),
+            rules,
+        }
+    }
+
+    /// Whether compiling `object` would have the same result.
+    pub(crate) fn is_of(&self, object: &Object) -> bool {
+        self.version.1.is_some() && self.version == version(object)
+    }
+}
+
+/// The UID and the generation of a policy.
+fn version(object: &Object) -> (String, Option<i64>) {
+    (object.uid().to_owned(), object.at(&["metadata", "generation"]).and_then(Value::as_i64))
 }
 
 impl Validation {

@@ -21,6 +21,11 @@ impl Conditions {
         Conditions { expressions: expressions.collect(), fails }
     }
 
+    /// A condition that always fails.
+    pub(crate) fn failing(why: String, fails: bool) -> Self {
+        Conditions { expressions: vec![Err(why)], fails }
+    }
+
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.expressions.is_empty()

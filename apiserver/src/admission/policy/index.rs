@@ -1,6 +1,6 @@
 //! The policies and bindings of a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use orlop_api::object::Object;
@@ -27,14 +27,19 @@ impl PolicySet {
         self.policies.is_empty() || self.bindings.is_empty()
     }
 
-    /// Replaces or removes a policy.
-    pub(super) fn set_policy(&mut self, name: &str, object: Option<&Object>, is_mutating: bool) {
-        match object {
-            Some(object) => {
-                self.policies.insert(name.to_owned(), Arc::new(Policy::of(object, is_mutating)));
-            }
-            None => drop(self.policies.remove(name)),
-        }
+    /// Replaces or removes a policy. It is not compiled again if only its metadata or its status has changed, or if `known` contains
+    /// it.
+    pub(super) fn set_policy(
+        &mut self,
+        name: &str,
+        object: Option<&Object>,
+        is_mutating: bool,
+        known: Option<&PolicySet>,
+    ) {
+        let Some(object) = object else { return drop(self.policies.remove(name)) };
+        let former = known.unwrap_or(self).policies.get(name).filter(|policy| policy.is_of(object));
+        let policy = former.cloned().unwrap_or_else(|| Arc::new(Policy::of(object, is_mutating)));
+        self.policies.insert(name.to_owned(), policy);
     }
 
     /// Replaces or removes a binding.
@@ -49,15 +54,26 @@ impl PolicySet {
 
     /// The policies with bindings, and these.
     pub(super) fn bound(&self) -> impl Iterator<Item = (&Policy, Vec<&Binding>)> {
-        self.policies.values().filter_map(|policy| {
-            let bindings: Vec<&Binding> = self
-                .bindings
-                .values()
-                .filter(|binding| binding.policy == policy.name)
-                .map(AsRef::as_ref)
-                .collect();
-            (!bindings.is_empty()).then_some((policy.as_ref(), bindings))
+        let mut of_policies: HashMap<&str, Vec<&Binding>> = HashMap::new();
+        for binding in self.bindings.values() {
+            of_policies.entry(&binding.policy).or_default().push(binding);
+        }
+        self.policies.values().filter_map(move |policy| {
+            let bindings = of_policies.remove(policy.name.as_str())?;
+            Some((policy.as_ref(), bindings))
         })
+    }
+
+    /// Whether both sets have the same compiled policy of a name.
+    #[cfg(test)]
+    pub(super) fn is_same(&self, name: &str, other: &PolicySet) -> bool {
+        let policies = (self.policies.get(name), other.policies.get(name));
+        matches!(policies, (Some(a), Some(b)) if Arc::ptr_eq(a, b))
+    }
+
+    /// Whether a policy with a binding may apply to the resources of a group.
+    fn covers(&self, group: &str) -> bool {
+        self.bound().any(|(policy, _)| policy.criteria.covers(group))
     }
 }
 
@@ -70,6 +86,11 @@ impl PolicyIndex {
     /// Whether any policy may apply.
     pub(crate) fn is_any(&self) -> bool {
         self.validates() || self.mutates()
+    }
+
+    /// Whether a policy may apply to the resources of a group.
+    pub(crate) fn covers(&self, group: &str) -> bool {
+        self.validating.covers(group) || self.mutating.covers(group)
     }
 
     /// Whether a mutating policy may apply.

@@ -12,10 +12,11 @@ use orlop_codec::patch::apply_operations;
 use orlop_crd::expression::Values;
 use serde_json::Value;
 
+use super::budget::{BindingBudget, PhaseBudget, size, size_of_params};
 use super::cluster::{Access, ClusterState, request_resource};
 use super::compiled::{Binding, Mutation, Policy, Rules};
 use super::index::PolicyIndex;
-use super::params::{BindingBudget, collect};
+use super::params::collect;
 use super::validate::{namespace_object, shown_name};
 use crate::admission::matching::{Attributes, GroupVersionKind};
 use crate::admission::outcome::{MAX_TEXT, cut};
@@ -71,6 +72,7 @@ pub(crate) fn mutate(
     // Failures of the configuration precede those of mutations, as upstream.
     let (mut failures, mut of_mutations) = (Failures::default(), Failures::default());
     let mut run: Option<Run<'_>> = None;
+    let mut phase = PhaseBudget::default();
     for invocation in invocations(policies, request, object, old, cluster) {
         let invocation = match invocation {
             Ok(invocation) => invocation,
@@ -80,14 +82,21 @@ pub(crate) fn mutate(
             }
         };
         let Invocation { policy, binding, .. } = invocation;
-        let params = collect(policy.param_kind.as_ref(), binding.param.as_ref(), request.namespace, cluster);
+        // Nothing is read for a binding that has no budget.
+        let params = match phase.visit(1) {
+            Ok(()) => collect(policy.param_kind.as_ref(), binding.param.as_ref(), request.namespace, cluster)
+                .map_err(|why| format!("failed to configure binding: {why}")),
+            Err(error) => Err(error.to_string()),
+        };
         let params = params.unwrap_or_else(|why| {
             if policy.fails {
-                failures.add(&described(policy, binding, &format!("failed to configure binding: {why}")));
+                failures.add(&described(policy, binding, &why));
             }
             Vec::new()
         });
-        let mut budget = BindingBudget::default();
+        // If nothing remains, the policy fails below.
+        let _ = phase.visit(size_of_params(&params));
+        let mut budget = phase.binding();
         for param in &params {
             let run = match &run {
                 Some(run) => run,
@@ -99,6 +108,7 @@ pub(crate) fn mutate(
             };
             run.invoke(&invocation, param.as_ref(), &mut budget, object, state, &mut of_mutations)?;
         }
+        phase.charge(&budget);
     }
     if run.is_some() {
         state.policies.end(Some(object));
@@ -180,6 +190,11 @@ impl Run<'_> {
                 failures.add(&described(policy, binding, why));
             }
         };
+        let visited = size([Some(&*object), self.old]);
+        if let Err(error) = budget.visit(visited) {
+            fail(&error.to_string());
+            return Ok(());
+        }
         let matches = self.with_values(invocation, param, object, None, |values| {
             policy.conditions.match_request(values, &policy.variables, &mut budget.conditions)
         });
@@ -199,6 +214,10 @@ impl Run<'_> {
         }
         let before = object.clone();
         for mutation in invocation.mutations {
+            if let Err(error) = budget.visit(visited) {
+                fail(&error.to_string());
+                break;
+            }
             match self.apply(invocation, param, budget, mutation, object) {
                 Ok(mut changed) => {
                     self.kind.defaults(&mut changed);

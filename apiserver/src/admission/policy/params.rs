@@ -10,7 +10,6 @@ use std::ops::ControlFlow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use orlop_apimachinery::labels::Selector;
-use orlop_crd::expression::CostBudget;
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -22,19 +21,6 @@ use orlop_api::object::Object;
 const MAX_PARAMS: usize = 1000;
 /// Maximum size of the parameters of a binding, bytes of JSON.
 const MAX_BYTES: usize = 4 << 20;
-
-/// The cost that the expressions of a binding may have with all its parameters (upstream: with each parameter).
-pub(super) struct BindingBudget {
-    pub(super) conditions: CostBudget,
-    /// For everything but match conditions.
-    pub(super) rules: CostBudget,
-}
-
-impl Default for BindingBudget {
-    fn default() -> Self {
-        BindingBudget { conditions: CostBudget::of_match_conditions(), rules: CostBudget::of_policy() }
-    }
-}
 
 /// A reference to parameters.
 pub(crate) struct ParamRef {

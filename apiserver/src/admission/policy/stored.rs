@@ -17,11 +17,15 @@ impl Followed for PolicyIndex {
         (GROUP, "mutatingadmissionpolicybindings"),
     ];
 
-    fn set(&mut self, plural: &str, name: &str, object: Option<&Object>) {
+    fn set(&mut self, plural: &str, name: &str, object: Option<&Object>, known: Option<&Self>) {
         match plural {
-            "validatingadmissionpolicies" => self.validating.set_policy(name, object, false),
+            "validatingadmissionpolicies" => {
+                self.validating.set_policy(name, object, false, known.map(|known| &known.validating));
+            }
             "validatingadmissionpolicybindings" => self.validating.set_binding(name, object),
-            "mutatingadmissionpolicies" => self.mutating.set_policy(name, object, true),
+            "mutatingadmissionpolicies" => {
+                self.mutating.set_policy(name, object, true, known.map(|known| &known.mutating));
+            }
             _ => self.mutating.set_binding(name, object),
         }
     }

@@ -91,7 +91,7 @@ fn policies(plurals: [&str; 2], fields: Value) -> PolicyIndex {
     let mut index = PolicyIndex::default();
     for (plural, name, spec) in [(plurals[0], "p", spec), (plurals[1], "b", binding)] {
         let object = Object::from_value(json!({"metadata": {"name": name}, "spec": spec}));
-        index.set(plural, name, Some(&object));
+        index.set(plural, name, Some(&object), None);
     }
     index
 }
@@ -174,4 +174,94 @@ fn mutations_run_for_each_parameter_and_their_failures_are_bounded() {
         "{}",
         error.message
     );
+}
+
+/// Variables `v0` to `vN`, each of which uses the one before.
+fn chain(length: usize) -> Value {
+    let text = |n: usize| n.checked_sub(1).map_or("1".to_owned(), |n| format!("variables.v{n} + 1"));
+    (0..=length).map(|n| json!({"name": format!("v{n}"), "expression": text(n)})).collect::<Vec<_>>().into()
+}
+
+#[test]
+fn failure_policy_decides_about_chains_of_variables() {
+    for (length, want) in [
+        (100, ""),
+        (300, "the evaluation is nested more than 250 levels deep"),
+        (2_000, "2002 expressions are more than 1000"),
+        (20_000, "20002 expressions are more than 1000"),
+    ] {
+        let rule = json!([{"expression": format!("variables.v{length} > 0")}]);
+        let fields = |failure: &str| json!({"variables": chain(length), "validations": rule, "failurePolicy": failure});
+        let found = validated(fields("Fail"), &Params::of(1, 0)).err().unwrap_or_default();
+        assert!(found.contains(want) && found.is_empty() == want.is_empty(), "{length}: {found}");
+        assert_eq!(validated(fields("Ignore"), &Params::of(1, 0)), Ok(()), "{length}");
+    }
+}
+
+#[test]
+fn bindings_share_a_budget() {
+    let matched = json!({"resourceRules": [
+        {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]});
+    let add = |index: &mut PolicyIndex, plural: &str, name: &str, spec: Value| {
+        let object = Object::from_value(json!({"metadata": {"name": name}, "spec": spec}));
+        index.set(plural, name, Some(&object), None);
+    };
+    let user = UserInfo::admin();
+    let request = attributes(&user, AdmissionOperation::Create, ("", "configmaps"), "n");
+    let kind = registry::by_resource("", "v1", "configmaps").expect("a kind");
+    let mut object = Object::from_value(json!({"metadata": {"name": "x", "finalizers": vec!["a"; 100_000]}}));
+    let params = Params::of(0, 0);
+    let (mut few, mut many) = (PolicyIndex::default(), PolicyIndex::default());
+    for index in [&mut few, &mut many] {
+        let validations = json!([{"expression": "true"}]);
+        let policy = json!({"matchConstraints": matched, "validations": validations});
+        add(index, "validatingadmissionpolicies", "p", policy);
+        let nothing = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}});
+        let policy = json!({"matchConstraints": matched, "mutations": [nothing]});
+        add(index, "mutatingadmissionpolicies", "p", policy);
+    }
+    for (index, count) in [(&mut few, 2), (&mut many, 150)] {
+        for at in 0..count {
+            let binding = json!({"policyName": "p", "validationActions": ["Deny"]});
+            add(index, "validatingadmissionpolicybindings", &format!("b{at}"), binding.clone());
+            add(index, "mutatingadmissionpolicybindings", &format!("b{at}"), binding);
+        }
+    }
+    for (index, fails) in [(few, false), (many, true)] {
+        let mut findings = Findings::default();
+        let validated = super::validate(&index, &request, Some(&object), None, &params, &mut findings);
+        let mut state = Reinvocation::default();
+        let mutated = super::mutate(&index, &request, kind, &mut object, None, &params, &mut state);
+        for result in [validated, mutated] {
+            let message = result.err().map(|error| error.message).unwrap_or_default();
+            assert_eq!(message.contains("running out of cost budget"), fails, "{message}");
+        }
+    }
+}
+
+#[test]
+fn unchanged_policies_are_not_compiled_again() {
+    let policy = |uid: &str, generation: u64, status: &str| {
+        let metadata = json!({"name": "p", "uid": uid, "generation": generation});
+        Object::from_value(json!({"metadata": metadata, "spec": {"validations": [{"expression": "true"}]},
+            "status": {"text": status}}))
+    };
+    let plural = "validatingadmissionpolicies";
+    let mut index = PolicyIndex::default();
+    let mut set = |object: &Object, known: Option<&PolicyIndex>| {
+        let mut changed = if known.is_some() { PolicyIndex::default() } else { index.clone() };
+        changed.set(plural, "p", Some(object), known);
+        index = changed.clone();
+        changed
+    };
+    let first = set(&policy("u", 1, "a"), None);
+    let same = |a: &PolicyIndex, b: &PolicyIndex| a.validating.is_same("p", &b.validating);
+    let with_status = set(&policy("u", 1, "b"), None);
+    assert!(same(&first, &with_status));
+    let read_again = set(&policy("u", 1, "b"), Some(&first));
+    assert!(same(&first, &read_again));
+    for other in [policy("u", 2, "a"), policy("v", 1, "a")] {
+        let changed = set(&other, Some(&first));
+        assert!(!same(&first, &changed));
+    }
 }

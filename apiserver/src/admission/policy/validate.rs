@@ -5,13 +5,14 @@
 use orlop_api::object::Object;
 use orlop_api::status::{ApiError, Details};
 use orlop_api::validate::Cause;
-use orlop_crd::expression::{CostBudget, Expression, Outcome, Values};
+use orlop_crd::expression::{CostBudget, Expression, OutOfBudget, Outcome, Values};
 use serde_json::{Value, json};
 
+use super::budget::{BindingBudget, PhaseBudget, size, size_of_params};
 use super::cluster::{Access, ClusterState, request_resource};
 use super::compiled::{AuditAnnotation, Binding, Policy, Rules, Validation};
 use super::index::PolicyIndex;
-use super::params::{BindingBudget, collect};
+use super::params::collect;
 use crate::admission::matching::{Attributes, GroupVersionKind, namespace_not_found};
 use crate::admission::outcome::{Findings, MAX_TEXT, cut};
 
@@ -42,6 +43,8 @@ pub(crate) fn validate(
     let mut deny = |policy, binding, denial| {
         first.get_or_insert((policy, binding, denial));
     };
+    let mut phase = PhaseBudget::default();
+    let objects = size([object, old]);
     for (policy, bindings) in policies.validating.bound() {
         let Rules::Validating { validations, annotations } = &policy.rules else { continue };
         let failed = |why: String| Denial { message: why, reason: String::new() };
@@ -57,15 +60,22 @@ pub(crate) fn validate(
         };
         let mut published: Vec<(String, Published)> = Vec::new();
         for binding in bindings {
+            let denies = binding.actions.iter().any(|action| action == "Deny");
             let (param_kind, param_ref) = (policy.param_kind.as_ref(), binding.param.as_ref());
-            let collected = || collect(param_kind, param_ref, request.namespace, cluster);
-            let params = match &binding.criteria {
-                None => collected(),
+            let matched = match &binding.criteria {
+                None => Ok(()),
                 Some(criteria) => match criteria.matches(request, object, old, cluster) {
                     Ok(None) => continue,
-                    Ok(Some(_)) => collected(),
+                    Ok(Some(_)) => Ok(()),
                     Err(error) => Err(error.to_string()),
                 },
+            };
+            // Nothing is read or converted for a binding that has no budget.
+            let is_exhausted = phase.visit(objects).is_err();
+            let params = match matched {
+                Ok(()) if is_exhausted => Ok(Vec::new()),
+                Ok(()) => collect(param_kind, param_ref, request.namespace, cluster),
+                Err(why) => Err(why),
             };
             let params = match params {
                 Ok(params) => params,
@@ -77,13 +87,23 @@ pub(crate) fn validate(
                     continue;
                 }
             };
+            if is_exhausted || phase.visit(size_of_params(&params)).is_err() {
+                if policy.fails {
+                    let denial = failed(OutOfBudget.to_string());
+                    act(policy, binding, 0, &denial, findings);
+                    if denies {
+                        deny(&policy.name, Some(&binding.name), denial);
+                    }
+                }
+                continue;
+            }
             let evaluator = Evaluator::of(policy, request, &kind, object, old, cluster)?;
-            let mut budget = BindingBudget::default();
+            let mut budget = phase.binding();
             for param in params {
                 let result = evaluator.run(validations, annotations, param.as_ref(), &mut budget);
                 for (at, denial) in result.denials {
                     act(policy, binding, at, &denial, findings);
-                    if binding.actions.iter().any(|action| action == "Deny") {
+                    if denies {
                         deny(&policy.name, Some(&binding.name), denial);
                     }
                 }
@@ -101,6 +121,7 @@ pub(crate) fn validate(
                     deny(&policy.name, Some(&binding.name), failed(message));
                 }
             }
+            phase.charge(&budget);
         }
         for (key, values) in published {
             findings.annotate(format!("{}/{key}", policy.name), values.values.join(", "));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use orlop_api::object::Object;
-use orlop_api::registry::admission_registration::GROUP;
+use orlop_api::registry::admission_registration::{GROUP, TooManyExpressions, check_webhooks};
 use orlop_api::registry::expressions::ExpressionScope;
 use orlop_crd::expression::Compiler;
 use serde_json::Value;
@@ -49,7 +49,7 @@ pub(crate) struct Webhook {
 }
 
 impl Webhook {
-    fn of(configuration: &str, value: &Value) -> Self {
+    fn of(configuration: &str, value: &Value, compiles: Result<(), TooManyExpressions>) -> Self {
         let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
         let fails = text(value, "failurePolicy") != "Ignore";
         let config = &value["clientConfig"];
@@ -73,7 +73,12 @@ impl Webhook {
             configuration: configuration.to_owned(),
             name: text(value, "name"),
             criteria: Criteria::of_webhook(value),
-            conditions: Conditions::of(value, &Compiler::new(false), scope, fails),
+            conditions: match compiles {
+                Err(why) if value.get("matchConditions").is_some() => {
+                    Conditions::failing(why.to_string(), fails)
+                }
+                Ok(()) | Err(_) => Conditions::of(value, &Compiler::new(false), scope, fails),
+            },
             client,
             connector: Connector::new(
                 STANDARD.decode(text(config, "caBundle")).unwrap_or_default(),
@@ -87,22 +92,50 @@ impl Webhook {
     }
 }
 
+const MUTATING: &str = "mutatingwebhookconfigurations";
+
 /// The webhooks by configuration, in the order of the names.
 #[derive(Clone, Default)]
 pub(crate) struct WebhookIndex {
-    validating: BTreeMap<String, Arc<Vec<Arc<Webhook>>>>,
-    mutating: BTreeMap<String, Arc<Vec<Arc<Webhook>>>>,
+    validating: BTreeMap<String, Configuration>,
+    mutating: BTreeMap<String, Configuration>,
+}
+
+/// A webhook configuration.
+#[derive(Clone)]
+struct Configuration {
+    /// UID and generation: configurations with the same ones have the same webhooks.
+    version: (String, Option<i64>),
+    webhooks: Arc<Vec<Arc<Webhook>>>,
 }
 
 impl WebhookIndex {
     /// The webhooks that can reject requests.
     pub(crate) fn validating(&self) -> impl Iterator<Item = &Arc<Webhook>> {
-        self.validating.values().flat_map(|webhooks| webhooks.iter())
+        self.validating.values().flat_map(|configuration| configuration.webhooks.iter())
     }
 
     /// The webhooks that can change objects.
     pub(crate) fn mutating(&self) -> impl Iterator<Item = &Arc<Webhook>> {
-        self.mutating.values().flat_map(|webhooks| webhooks.iter())
+        self.mutating.values().flat_map(|configuration| configuration.webhooks.iter())
+    }
+
+    /// Whether there is any.
+    pub(crate) fn is_any(&self) -> bool {
+        self.mutating().chain(self.validating()).next().is_some()
+    }
+
+    /// Whether a webhook may apply to the resources of a group.
+    pub(crate) fn covers(&self, group: &str) -> bool {
+        self.validating().chain(self.mutating()).any(|webhook| webhook.criteria.covers(group))
+    }
+
+    fn of_kind(&self, plural: &str) -> &BTreeMap<String, Configuration> {
+        if plural == MUTATING { &self.mutating } else { &self.validating }
+    }
+
+    fn of_kind_mut(&mut self, plural: &str) -> &mut BTreeMap<String, Configuration> {
+        if plural == MUTATING { &mut self.mutating } else { &mut self.validating }
     }
 }
 
@@ -111,18 +144,21 @@ pub(crate) type StoredWebhooks = Follower<WebhookIndex>;
 
 impl Followed for WebhookIndex {
     const KINDS: &'static [(&'static str, &'static str)] =
-        &[(GROUP, "validatingwebhookconfigurations"), (GROUP, "mutatingwebhookconfigurations")];
+        &[(GROUP, "validatingwebhookconfigurations"), (GROUP, MUTATING)];
 
-    fn set(&mut self, plural: &str, name: &str, object: Option<&Object>) {
-        let all =
-            if plural == "mutatingwebhookconfigurations" { &mut self.mutating } else { &mut self.validating };
-        match object {
-            Some(object) => {
-                let list = object.at(&["webhooks"]).and_then(Value::as_array).into_iter().flatten();
-                let webhooks = list.map(|webhook| Arc::new(Webhook::of(name, webhook))).collect();
-                all.insert(name.to_owned(), Arc::new(webhooks));
-            }
-            None => drop(all.remove(name)),
-        }
+    fn set(&mut self, plural: &str, name: &str, object: Option<&Object>, known: Option<&Self>) {
+        let Some(object) = object else { return drop(self.of_kind_mut(plural).remove(name)) };
+        let generation = object.at(&["metadata", "generation"]).and_then(Value::as_i64);
+        let version = (object.uid().to_owned(), generation);
+        let former = known.unwrap_or(self).of_kind(plural).get(name);
+        let former = former.filter(|former| generation.is_some() && former.version == version).cloned();
+        let configuration = former.unwrap_or_else(|| {
+            let list = object.at(&["webhooks"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            let compiles = check_webhooks(list);
+            let webhooks =
+                list.iter().map(|webhook| Arc::new(Webhook::of(name, webhook, compiles))).collect();
+            Configuration { version, webhooks: Arc::new(webhooks) }
+        });
+        self.of_kind_mut(plural).insert(name.to_owned(), configuration);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
-use orlop_crd::expression::{CostBudget, Values, Variables};
+use orlop_crd::expression::{Values, Variables};
 use serde_json::{Value, json};
 
 use super::client::{Target, WebhookClient};
@@ -16,7 +16,7 @@ use super::review::{Answer, answer, rejection, review};
 use crate::admission::matching::{Attributes, GroupVersionKind};
 use crate::admission::outcome::{Findings, MAX_TEXT, cut};
 use crate::admission::policy::mutate::{decoded, patched};
-use crate::admission::policy::{Access, ClusterState, request_resource};
+use crate::admission::policy::{Access, ClusterState, PhaseBudget, request_resource, size};
 use crate::admission::reinvocation::Reinvocation;
 use crate::registry::Kind;
 
@@ -53,13 +53,18 @@ fn matched(
     object: Option<&Object>,
     old: Option<&Object>,
     cluster: &dyn Resolves,
+    phase: &mut PhaseBudget,
 ) -> Result<Option<GroupVersionKind>, ApiError> {
     let Some(kind) = webhook.criteria.matches(request, object, old, cluster)? else { return Ok(None) };
     if webhook.conditions.is_empty() {
         return Ok(Some(kind));
     }
-    let shown = object.map(|object| request.shown(object, &kind));
-    let shown_old = old.map(|old| request.shown(old, &kind));
+    // If nothing remains, the conditions fail.
+    let objects = phase.visit(size([object, old]));
+    let shown = |object: Option<&Object>| {
+        object.filter(|_| objects.is_ok()).map(|object| request.shown(object, &kind))
+    };
+    let (shown, shown_old) = (shown(object), shown(old));
     let document = request.request(&kind);
     let access = Access { cluster, user: request.user };
     let resource = request_resource(request);
@@ -71,8 +76,11 @@ fn matched(
         request_resource: Some(&resource),
         ..Values::default()
     };
-    let mut budget = CostBudget::of_match_conditions();
-    match webhook.conditions.match_request(&values, &Variables::default(), &mut budget) {
+    let mut budget = phase.conditions();
+    let granted = budget.left();
+    let matched = webhook.conditions.match_request(&values, &Variables::default(), &mut budget);
+    phase.charge_conditions(granted, &budget);
+    match matched {
         Ok(true) => Ok(Some(kind)),
         Ok(false) => Ok(None),
         Err(why) => Err(ApiError::forbidden(request.names, request.name, &why)),
@@ -163,9 +171,9 @@ pub(crate) async fn validate(
     cluster: &(dyn Resolves + Sync),
     findings: &mut Findings,
 ) -> Result<(), ApiError> {
-    let mut calls = Vec::new();
+    let (mut calls, mut phase) = (Vec::new(), PhaseBudget::default());
     for webhook in webhooks.validating() {
-        if let Some(kind) = matched(webhook, request, object, old, cluster)? {
+        if let Some(kind) = matched(webhook, request, object, old, cluster, &mut phase)? {
             calls.push((webhook.clone(), call(webhook, request, &kind, object, old, cluster)));
         }
     }
@@ -216,10 +224,10 @@ impl MutatingWebhooks<'_> {
     ) -> Result<(), ApiError> {
         state.webhooks.begin(state.is_second, object.as_ref());
         let round = u8::from(state.is_second);
+        let mut phase = PhaseBudget::default();
         for (at, webhook) in self.webhooks.mutating().enumerate() {
-            let Some(matched) = matched(webhook, self.request, object.as_ref(), old, self.cluster)? else {
-                continue;
-            };
+            let matched = matched(webhook, self.request, object.as_ref(), old, self.cluster, &mut phase)?;
+            let Some(matched) = matched else { continue };
             let key = format!("{}/{}", webhook.configuration, webhook.name);
             if !state.webhooks.runs(state.is_second, &key) {
                 continue;
@@ -300,8 +308,9 @@ pub(crate) fn first_matching<'w>(
     old: Option<&Object>,
     cluster: &dyn Resolves,
 ) -> Result<Option<String>, ApiError> {
+    let mut phase = PhaseBudget::default();
     for webhook in webhooks {
-        if matched(webhook, request, object, old, cluster)?.is_some() {
+        if matched(webhook, request, object, old, cluster, &mut phase)?.is_some() {
             return Ok(Some(webhook.name.clone()));
         }
     }

@@ -324,6 +324,7 @@ fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> 
         body: Bytes::new(),
         held: HeldAllocations::default(),
         audited: None,
+        admission: Default::default(),
     }
 }
 

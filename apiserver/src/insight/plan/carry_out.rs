@@ -341,6 +341,7 @@ fn request(server: &Arc<Inner>, user: &UserInfo, target: &ObjectTarget, subresou
         body: Bytes::new(),
         held: HeldAllocations::default(),
         audited: None,
+        admission: Default::default(),
     }
 }
 

@@ -5,6 +5,7 @@
 mod admitted_reviews;
 mod audit;
 mod authentication;
+mod compiled_policies;
 mod components;
 mod custom;
 mod deletes;

@@ -198,13 +198,18 @@ impl<'a> Admission<'a> {
         let server = &request.server;
         // The objects that configure admission are not subject to it, so that they can always be repaired.
         let is_exempt = request.names().group == GROUP;
+        let (policies, webhooks) = match request.admission.get() {
+            _ if is_exempt => Default::default(),
+            Some((policies, webhooks)) => (policies.clone(), webhooks.clone()),
+            None => (server.policies.now()?, server.webhooks.now()?),
+        };
         Ok(Admission {
             request,
             operation,
             dry_run,
             cluster: ClusterHead::of(request),
-            policies: if is_exempt { Arc::default() } else { server.policies.now()? },
-            webhooks: if is_exempt { Arc::default() } else { server.webhooks.now()? },
+            policies,
+            webhooks,
             findings: Findings::default(),
             state: Reinvocation::default(),
         })

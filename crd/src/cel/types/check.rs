@@ -2,6 +2,7 @@
 //!
 //! Upstream: cel-go `checker/checker.go`, `checker/errors.go`.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, StructExpr};
@@ -10,6 +11,7 @@ use super::declared::{self, DEVICE, NAMESPACE, REQUEST, REVIEW, VARIABLES};
 use super::functions::{Functions, Overload, functions};
 use super::ty::Ty;
 use super::unify::{Substitutions, most_general};
+use crate::cel::check::MAX_ISSUES;
 
 /// The functions for semantic versions, which only device selectors have.
 const OF_VERSIONS: [&str; 5] = ["semver", "isSemver", "major", "minor", "patch"];
@@ -23,8 +25,8 @@ pub(crate) struct Declarations {
     pub(crate) has_patch_types: bool,
     /// Whether `request` is an access review; then there is no other variable.
     pub(crate) is_review: bool,
-    /// The fields of `variables`; `None` if there is no such variable.
-    pub(crate) variables: Option<Vec<(String, Ty)>>,
+    /// The types of the fields of `variables`; `None` if there is no such variable.
+    pub(crate) variables: Option<Rc<HashMap<String, Ty>>>,
     /// Whether the expression selects devices: its only variable is `device`.
     pub(crate) is_device_selector: bool,
     /// The type of `self` in a rule of a schema; there is no other variable but `oldSelf`.
@@ -75,8 +77,7 @@ impl Declarations {
         if ty != VARIABLES {
             return declared::field(ty, name);
         }
-        let (_, ty) = self.variables.iter().flatten().rev().find(|(known, _)| known == name)?;
-        Some(ty.clone())
+        self.variables.as_ref()?.get(name).cloned()
     }
 }
 
@@ -99,19 +100,37 @@ fn type_named(name: &str) -> Option<Ty> {
 /// The node of a mistake, and its description.
 pub(crate) type Mistake = (u64, String);
 
-/// Returns the type of an expression, or its mistakes.
-pub(crate) fn check(expr: &IdedExpr, declarations: &Declarations) -> Result<Ty, Vec<Mistake>> {
+/// The mistakes of an expression.
+#[derive(Debug, Default)]
+pub(crate) struct Mistakes {
+    /// The first [`MAX_ISSUES`].
+    pub(crate) listed: Vec<Mistake>,
+    /// The number of the others.
+    pub(crate) omitted: usize,
+}
+
+/// Returns the type of an expression, or its mistakes. The types of its parts may grow exponentially with the expression, so the
+/// work is limited to a number of steps.
+pub(crate) fn check(expr: &IdedExpr, declarations: &Declarations, steps: usize) -> Result<Ty, Mistakes> {
     let mut check = Check {
         declarations,
         functions: functions(),
         bound: Vec::new(),
-        known: Substitutions::default(),
+        known: Substitutions::new(steps),
         params: 0,
-        mistakes: Vec::new(),
+        mistakes: Mistakes::default(),
     };
     let ty = check.expr(expr);
-    if check.mistakes.is_empty() { Ok(check.known.finish(&ty)) } else { Err(check.mistakes) }
+    let ty = check.known.finish(&ty);
+    if check.known.is_exhausted() || ty.has_more_parts_than(MAX_PARTS) {
+        check.mistakes.listed = vec![(expr.id, "the types of the expression are too complex".to_owned())];
+        check.mistakes.omitted = 0;
+    }
+    if check.mistakes.listed.is_empty() { Ok(ty) } else { Err(check.mistakes) }
 }
+
+/// The most parts of the type of a result. Variables have such types, which other expressions use.
+const MAX_PARTS: usize = 1000;
 
 struct Check<'e> {
     declarations: &'e Declarations,
@@ -121,12 +140,16 @@ struct Check<'e> {
     known: Substitutions,
     /// The number of type parameters so far.
     params: u32,
-    mistakes: Vec<Mistake>,
+    mistakes: Mistakes,
 }
 
 impl<'e> Check<'e> {
     fn wrong(&mut self, id: u64, why: String) -> Ty {
-        self.mistakes.push((id, why));
+        if self.mistakes.listed.len() < MAX_ISSUES {
+            self.mistakes.listed.push((id, why));
+        } else {
+            self.mistakes.omitted += 1;
+        }
         Ty::Error
     }
 
@@ -145,6 +168,9 @@ impl<'e> Check<'e> {
     }
 
     fn expr(&mut self, expr: &'e IdedExpr) -> Ty {
+        if self.known.is_exhausted() {
+            return Ty::Error;
+        }
         match &expr.expr {
             Expr::Unspecified => Ty::Error,
             Expr::Literal(literal) => match literal {

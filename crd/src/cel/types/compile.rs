@@ -4,19 +4,21 @@ use cel::common::ast::IdedExpr;
 
 use super::check::{Declarations, check};
 use super::ty::Ty;
-use crate::cel::check::{Issue, parse_text};
+use crate::cel::check::{Issue, listed, parse_text};
+
+/// Steps for the types of an expression, besides those for its length.
+const STEPS: usize = 10_000;
+/// Steps for the types of an expression, for each byte.
+const STEPS_PER_BYTE: usize = 100;
 
 /// Compiles an expression, and returns the type of its result. The error lists the mistakes as cel-go does.
 pub(crate) fn compile(text: &str, declarations: &Declarations) -> Result<(IdedExpr, Ty), String> {
-    let failed = |issues: Vec<Issue>| {
-        let shown: Vec<String> = issues.iter().map(|issue| issue.shown(text)).collect();
-        shown.join("\n")
-    };
-    let parsed = parse_text(text).map_err(failed)?;
-    let ty = check(&parsed.expr, declarations).map_err(|mistakes| {
+    let parsed = parse_text(text).map_err(|issues| listed(&issues, 0, text))?;
+    let ty = check(&parsed.expr, declarations, STEPS + STEPS_PER_BYTE * text.len()).map_err(|mistakes| {
         let place =
             |id| parsed.source.offset_for(id).map_or((0, 0), |(start, _)| place(text, start as usize));
         let mut issues: Vec<Issue> = mistakes
+            .listed
             .into_iter()
             .map(|(id, message)| {
                 let (line, column) = place(id);
@@ -24,7 +26,7 @@ pub(crate) fn compile(text: &str, declarations: &Declarations) -> Result<(IdedEx
             })
             .collect();
         issues.sort_by_key(|issue| (issue.line, issue.column));
-        failed(issues)
+        listed(&issues, mistakes.omitted, text)
     })?;
     Ok((parsed.expr, ty))
 }

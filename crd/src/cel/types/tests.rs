@@ -1,3 +1,5 @@
+use std::rc::Rc;
+
 use super::check::check;
 use super::*;
 use crate::cel::check::parse_text;
@@ -5,9 +7,9 @@ use crate::cel::check::parse_text;
 fn checked(text: &str, declarations: &Declarations) -> Result<String, Vec<String>> {
     let parsed = parse_text(text)
         .map_err(|issues| issues.into_iter().map(|issue| issue.message).collect::<Vec<_>>())?;
-    check(&parsed.expr, declarations)
+    check(&parsed.expr, declarations, 100_000)
         .map(|ty| ty.declared())
-        .map_err(|mistakes| mistakes.into_iter().map(|(_, why)| why).collect())
+        .map_err(|mistakes| mistakes.listed.into_iter().map(|(_, why)| why).collect())
 }
 
 #[test]
@@ -17,7 +19,9 @@ fn expressions_have_types() {
         has_authorizer: true,
         has_patch_types: true,
         is_review: false,
-        variables: Some(vec![("n".to_owned(), Ty::Int), ("names".to_owned(), Ty::list(Ty::Text))]),
+        variables: Some(Rc::new(
+            [("n".to_owned(), Ty::Int), ("names".to_owned(), Ty::list(Ty::Text))].into_iter().collect(),
+        )),
         is_device_selector: false,
         ..Declarations::default()
     };
@@ -70,4 +74,60 @@ fn only_declared_variables_exist() {
         assert_eq!(checked(&format!("{name}.x == 1"), &none), Err(want), "{name}");
     }
     assert!(checked("Object{}", &none).is_err());
+}
+
+/// An expression whose type is twice as large for each part.
+fn doubling(parts: usize) -> String {
+    let maps: String = (0..parts).map(|_| ".map(a, {a: a})").collect();
+    format!("[1]{maps} == []")
+}
+
+#[test]
+fn types_of_bounded_size_are_accepted() {
+    let none = Declarations::default();
+    assert_eq!(checked(&doubling(5), &none), Ok("bool".to_owned()));
+    let complex = Err(vec!["the types of the expression are too complex".to_owned()]);
+    assert_eq!(checked(&doubling(60), &none), complex);
+    // The types of the variables are parameters, each of which contains the next one twice.
+    let mut nested = "true".to_owned();
+    (0..26).rev().for_each(|n| nested.push_str(&format!(" && [v{n}, {{v{0}: v{0}}}].size() > 0", n + 1)));
+    (0..27).rev().for_each(|n| nested = format!("[].all(v{n}, {nested})"));
+    assert_eq!(checked(&nested, &none), complex);
+}
+
+#[test]
+fn types_of_variables_have_bounded_depth() {
+    let mut fields = std::collections::HashMap::from([("v".to_owned(), Ty::Int)]);
+    let mut failed = None;
+    for depth in 0..2_000 {
+        let with = Declarations { variables: Some(Rc::new(fields.clone())), ..Declarations::default() };
+        let parsed = parse_text("[[[[variables.v]]]]").expect("valid");
+        match check(&parsed.expr, &with, 100_000) {
+            Ok(ty) => drop(fields.insert("v".to_owned(), ty)),
+            Err(mistakes) => {
+                failed = Some((depth, mistakes.listed));
+                break;
+            }
+        }
+    }
+    let (depth, mistakes) = failed.expect("too deep");
+    assert!(depth < 100, "{depth}");
+    assert_eq!(mistakes[0].1, "the types of the expression are too complex");
+}
+
+#[test]
+fn mistakes_are_listed_up_to_a_limit() {
+    let text = format!("[{}nope]", "nope, ".repeat(2_000));
+    let error = compile(&text, &Declarations::default()).expect_err("undeclared");
+    assert!(error.ends_with("1901 more errors were truncated"), "{}", &error[error.len() - 100..]);
+    assert_eq!(error.matches("undeclared reference").count(), 100);
+}
+
+#[test]
+fn checks_are_linear() {
+    let text = |n: usize| format!("[{}1 == 1]", "1 == 1, ".repeat(n));
+    let parsed = |n: usize| parse_text(&text(n)).map_err(|_| n).expect("valid").expr;
+    orlop_apimachinery::thread_time::assert_linear("calls", 150, parsed, |expr| {
+        check(expr, &Declarations::default(), 1_000_000).expect("valid")
+    });
 }

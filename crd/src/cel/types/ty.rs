@@ -4,6 +4,9 @@
 
 use std::rc::Rc;
 
+/// The most parts of a type that errors show.
+const MAX_SHOWN: usize = 100;
+
 /// A type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Ty {
@@ -62,6 +65,7 @@ impl Ty {
     /// Returns the name in the errors of the checker.
     pub(crate) fn shown(&self) -> String {
         match self {
+            ty if ty.has_more_parts_than(MAX_SHOWN) => "a complex type".to_owned(),
             Ty::Error => "!error!".to_owned(),
             Ty::Null => "null".to_owned(),
             Ty::Timestamp => "timestamp".to_owned(),
@@ -74,6 +78,7 @@ impl Ty {
     /// Returns the name as a result type.
     pub(crate) fn declared(&self) -> String {
         match self {
+            ty if ty.has_more_parts_than(MAX_SHOWN) => "a complex type".to_owned(),
             Ty::Error => "*error*".to_owned(),
             Ty::Null => "null_type".to_owned(),
             Ty::Timestamp => "google.protobuf.Timestamp".to_owned(),
@@ -137,10 +142,17 @@ impl Ty {
     pub(super) fn replaced(&self, by: &dyn Fn(u32) -> Option<Ty>) -> Ty {
         match self {
             Ty::Param(number) => by(*number).unwrap_or_else(|| self.clone()),
-            Ty::List(item) => Ty::list(item.replaced(by)),
-            Ty::Map(key, value) => Ty::map(key.replaced(by), value.replaced(by)),
-            Ty::Optional(inner) => Ty::optional(inner.replaced(by)),
-            Ty::Type(Some(inner)) => Ty::Type(Some(Rc::new(inner.replaced(by)))),
+            ty => ty.with_parts(&|part| part.replaced(by)),
+        }
+    }
+
+    /// Replaces the types that this one consists of.
+    pub(super) fn with_parts(&self, by: &dyn Fn(&Ty) -> Ty) -> Ty {
+        match self {
+            Ty::List(item) => Ty::list(by(item)),
+            Ty::Map(key, value) => Ty::map(by(key), by(value)),
+            Ty::Optional(inner) => Ty::optional(by(inner)),
+            Ty::Type(Some(inner)) => Ty::Type(Some(Rc::new(by(inner)))),
             Ty::Error
             | Ty::Dyn
             | Ty::Null
@@ -153,8 +165,22 @@ impl Ty {
             | Ty::Timestamp
             | Ty::Duration
             | Ty::Object(_)
-            | Ty::Type(None) => self.clone(),
+            | Ty::Type(None)
+            | Ty::Param(_) => self.clone(),
         }
+    }
+
+    /// Whether the type consists of more than `most` types. A part counts as often as it occurs.
+    pub(super) fn has_more_parts_than(&self, most: usize) -> bool {
+        let (mut open, mut count) = (vec![self], 0);
+        while let Some(ty) = open.pop() {
+            count += 1;
+            if count > most {
+                return true;
+            }
+            open.extend(ty.parts());
+        }
+        false
     }
 
     /// Returns the types that this one consists of.

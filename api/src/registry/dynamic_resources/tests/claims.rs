@@ -178,6 +178,23 @@ fn number_of_requests_is_limited_and_names_are_unique() {
 }
 
 #[test]
+fn selectors_of_a_claim_are_limited() {
+    let selector = json!({"cel": {"expression": "x".repeat(10 << 10)}});
+    let one = |selectors: usize| json!({"name": "a", "deviceClassName": "c", "selectors": vec![selector.clone(); selectors]});
+    let exactly = |name: &str| json!({"name": name, "exactly": one(10)});
+    let of = |selectors: usize| {
+        claim(
+            json!({"requests": [exactly("r"), exactly("s"), {"name": "t", "firstAvailable": [one(selectors)]}]}),
+        )
+    };
+    assert_eq!(causes(|errors| CLAIM.validate_create(&of(5), errors)), []);
+    assert_eq!(
+        causes(|errors| CLAIM.validate_create(&of(6), errors)),
+        [(TOO_LONG, "spec.devices", "Too long: may not be more than 262144 bytes")]
+    );
+}
+
+#[test]
 fn specs_are_immutable() {
     let (old, new) = (claim(request(json!({}))), claim(request(json!({"name": "s"}))));
     let devices = "{\"Devices\":{\"Requests\":[{\"Name\":\"s\",\"Exactly\":{\"DeviceClassName\":\"gpu.example.com\",\
