@@ -260,3 +260,123 @@ fn wrong_names_are_listed_up_to_a_limit() {
     let made = values.apply_configuration(&Variables::default(), &expression, &mut CostBudget::of_policy());
     assert_eq!(made.expect_err("wrong names").matches("unexpected type name").count(), 16);
 }
+
+/// The fields of `variables`, in order.
+fn declared(fields: impl IntoIterator<Item = (String, String)>) -> (Compiler, Variables) {
+    let (mut compiler, mut variables) = (Compiler::new(true), Variables::default());
+    for (name, text) in fields {
+        variables.push(&name, compiler.variable(&name, &text, ALL));
+    }
+    (compiler, variables)
+}
+
+/// Variables `v0` to `vN`, each of which uses the one before.
+fn chain(length: usize, next: &str) -> (Compiler, Variables) {
+    let text = |n: usize| match n.checked_sub(1) {
+        None => "1".to_owned(),
+        Some(before) => next.replace('@', &format!("variables.v{before}")),
+    };
+    declared((0..=length).map(|n| (format!("v{n}"), text(n))))
+}
+
+fn outcomes(
+    (compiler, variables): &(Compiler, Variables),
+    texts: &[&str],
+    object: &Value,
+) -> Vec<Result<Outcome, String>> {
+    let expressions: Vec<Expression> =
+        texts.iter().map(|text| compiler.compile(text, ALL, ExpressionResult::Bool).expect(text)).collect();
+    let expressions: Vec<Option<&Expression>> = expressions.iter().map(Some).collect();
+    let values = Values { object: Some(object), ..Values::default() };
+    let outcomes = values.evaluate(variables, &expressions, &mut CostBudget::of_policy());
+    outcomes.expect("a budget").into_iter().map(|outcome| outcome.expect("an expression")).collect()
+}
+
+#[test]
+fn depth_of_chained_variables_is_bounded() {
+    let yes = Ok(Outcome::Bool(true));
+    let short = chain(100, "@ + 1");
+    assert_eq!(outcomes(&short, &["variables.v100 == 101"], &Value::Null), [yes.clone()]);
+    for next in ["@ + 1", "@", "[@].all(x, x == 1) ? 1 : 2", "-(-@) + 0", "[[@]][0][0]"] {
+        let long = chain(300, next);
+        let [first, second]: [_; 2] =
+            outcomes(&long, &["variables.v300 == 1", "variables.v1 > 0"], &Value::Null)
+                .try_into()
+                .expect("two");
+        let error = first.expect_err(next);
+        assert!(error.contains("composited variable \"v300\" fails to evaluate"), "{error}");
+        assert!(error.contains("nested more than 250 levels deep"), "{error}");
+        assert!(error.len() < 1_200, "{} bytes", error.len());
+        assert_eq!(second, yes, "{next}");
+    }
+    let deep = chain(300, "@ + 1");
+    // Each expression begins where the one before has ended.
+    let steps: Vec<String> = (0..=300).step_by(100).map(|n| format!("variables.v{n} == {}", n + 1)).collect();
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    assert_eq!(outcomes(&deep, &steps, &Value::Null), vec![yes; 4]);
+}
+
+#[test]
+fn depth_of_computed_values_is_bounded() {
+    let nested = chain(600, "dyn([@])");
+    let texts: Vec<String> = (0..=600).step_by(50).map(|n| format!("variables.v{n} != 0")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let found = outcomes(&nested, &texts, &Value::Null);
+    assert_eq!(found[3], Ok(Outcome::Bool(true)));
+    let error = found[12].as_ref().expect_err("too deep");
+    assert!(error.contains("actual cost limit exceeded"), "{error}");
+}
+
+#[test]
+fn deepest_expression_is_evaluated() {
+    let object = json!({"l": [1]});
+    let (mut sum, mut loops) = ("1".to_owned(), "true".to_owned());
+    (0..240).for_each(|_| sum.push_str(" + 1"));
+    (0..20).for_each(|_| loops = format!("object.l.all(x, {loops} || x == 2)"));
+    let none = declared([]);
+    for text in [format!("{sum} == 241"), loops] {
+        assert_eq!(outcomes(&none, &[&text], &object), [Ok(Outcome::Bool(true))], "{text}");
+    }
+}
+
+#[test]
+fn depth_includes_the_fields_of_objects() {
+    for text in [
+        format!("Object{{spec: object{}}}", ".a".repeat(7_000)),
+        format!("Object{{spec: 1{}}}", " + 1".repeat(3_500)),
+        format!("[JSONPatch{{op: 'add', value: -(1{})}}]", " + 1".repeat(300)),
+    ] {
+        let error = compiled(&text, ExpressionResult::ApplyConfiguration).map(drop).expect_err("too deep");
+        assert!(error.contains("more than 250 levels"), "{}", error.len());
+    }
+}
+
+#[test]
+fn variables_are_compiled_and_found_in_linear_time() {
+    let fields = |n: usize| -> Vec<(String, String)> {
+        (0..n).map(|n| (format!("variable{n:060}"), "1".to_owned())).collect()
+    };
+    assert_linear("compiled variables", 100, fields, |fields| declared(fields.clone()));
+    let policy = |n: usize| {
+        let all: Vec<String> = (0..100).map(|at| format!("variables.v{:06} == 1", n - 1 - at)).collect();
+        let (compiler, variables) = declared((0..n).map(|n| (format!("v{n:06}"), "1".to_owned())));
+        let text = format!("object.l.all(x, {})", all.join(" && "));
+        let expression = compiler.compile(&text, ALL, ExpressionResult::Bool).expect("valid");
+        let object = json!({"l": vec![0; n]});
+        (variables, expression, object)
+    };
+    assert_linear("used variables", 100, policy, |(variables, expression, object)| {
+        let values = Values { object: Some(object), ..Values::default() };
+        values.evaluate(variables, &[Some(expression)], &mut CostBudget::of_policy()).expect("a budget")
+    });
+}
+
+#[test]
+fn wrong_names_are_listed_up_to_a_limit() {
+    let object = json!({"l": vec![0; 500]});
+    let text = "Object{spec: Object.spec{l: object.l.map(x, Object.wrong{a: x})}}";
+    let expression = compiled(text, ExpressionResult::ApplyConfiguration).expect("valid");
+    let values = Values { object: Some(&object), ..Values::default() };
+    let made = values.apply_configuration(&Variables::default(), &expression, &mut CostBudget::of_policy());
+    assert_eq!(made.expect_err("wrong names").matches("unexpected type name").count(), 16);
+}

@@ -1,5 +1,6 @@
 //! The cost that expressions may have in a request.
 
+use orlop_api::object::Object;
 use orlop_crd::expression::{CostBudget, OutOfBudget, weight};
 use serde_json::Value;
 
@@ -55,9 +56,14 @@ impl PhaseBudget {
     }
 }
 
-/// The size of some objects, for [`PhaseBudget::visit`].
-pub(crate) fn size<'o>(objects: impl IntoIterator<Item = Option<&'o Value>>) -> u64 {
-    objects.into_iter().flatten().map(weight).sum()
+/// The size of objects, for [`PhaseBudget::visit`].
+pub(crate) fn size(objects: [Option<&Object>; 2]) -> u64 {
+    objects.into_iter().flatten().flat_map(|object| object.0.values()).map(weight).sum()
+}
+
+/// The size of parameters, for [`PhaseBudget::visit`].
+pub(super) fn size_of_params(params: &[Option<Value>]) -> u64 {
+    params.iter().flatten().map(weight).sum()
 }
 
 /// The cost that the expressions of a binding may have with all its parameters (upstream: with each parameter).
@@ -108,7 +114,7 @@ mod tests {
 
     #[test]
     fn visits_of_objects_cost_their_size() {
-        let object = json!({"list": vec![0; 100_000]});
+        let object = Object::from_value(json!({"list": vec![0; 100_000]}));
         let mut phase = PhaseBudget::default();
         let size = size([Some(&object), None]);
         let visits = (0..1_000).take_while(|_| phase.visit(size).is_ok()).count();

@@ -12,7 +12,7 @@ use orlop_codec::patch::apply_operations;
 use orlop_crd::expression::Values;
 use serde_json::Value;
 
-use super::budget::{BindingBudget, PhaseBudget, size};
+use super::budget::{BindingBudget, PhaseBudget, size, size_of_params};
 use super::cluster::{Access, ClusterState, request_resource};
 use super::compiled::{Binding, Mutation, Policy, Rules};
 use super::index::PolicyIndex;
@@ -95,7 +95,7 @@ pub(crate) fn mutate(
             Vec::new()
         });
         // If nothing remains, the policy fails below.
-        let _ = phase.visit(size(params.iter().map(Option::as_ref)));
+        let _ = phase.visit(size_of_params(&params));
         let mut budget = phase.binding();
         for param in &params {
             let run = match &run {
@@ -190,7 +190,7 @@ impl Run<'_> {
                 failures.add(&described(policy, binding, why));
             }
         };
-        let visited = size([Some(&*object), self.old].map(|object| object.map(|object| &object.0)));
+        let visited = size([Some(&*object), self.old]);
         if let Err(error) = budget.visit(visited) {
             fail(&error.to_string());
             return Ok(());

@@ -8,7 +8,7 @@ use orlop_api::validate::Cause;
 use orlop_crd::expression::{CostBudget, Expression, OutOfBudget, Outcome, Values};
 use serde_json::{Value, json};
 
-use super::budget::{BindingBudget, PhaseBudget, size};
+use super::budget::{BindingBudget, PhaseBudget, size, size_of_params};
 use super::cluster::{Access, ClusterState, request_resource};
 use super::compiled::{AuditAnnotation, Binding, Policy, Rules, Validation};
 use super::index::PolicyIndex;
@@ -44,7 +44,7 @@ pub(crate) fn validate(
         first.get_or_insert((policy, binding, denial));
     };
     let mut phase = PhaseBudget::default();
-    let objects = size([object, old].map(|object| object.map(|object| &object.0)));
+    let objects = size([object, old]);
     for (policy, bindings) in policies.validating.bound() {
         let Rules::Validating { validations, annotations } = &policy.rules else { continue };
         let failed = |why: String| Denial { message: why, reason: String::new() };
@@ -87,7 +87,7 @@ pub(crate) fn validate(
                     continue;
                 }
             };
-            if is_exhausted || phase.visit(size(params.iter().map(Option::as_ref))).is_err() {
+            if is_exhausted || phase.visit(size_of_params(&params)).is_err() {
                 if policy.fails {
                     let denial = failed(OutOfBudget.to_string());
                     act(policy, binding, 0, &denial, findings);
