@@ -121,6 +121,12 @@ pub(crate) fn is_label_1035(text: &str) -> bool {
         && bytes.iter().all(|c| inner(*c))
 }
 
+/// Parses an absolute URL or an absolute path.
+pub(crate) fn parse_url(text: &str) -> Option<http::Uri> {
+    let uri: http::Uri = text.parse().ok()?;
+    (uri.scheme().is_some() || text.starts_with('/')).then_some(uri)
+}
+
 /// `10.0.0.0/8`
 pub(crate) fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };

@@ -54,7 +54,7 @@ async fn definitions_and_policies_have_the_libraries_of_upstream() {
         (
             "'%d'.format([self.name]) == ''",
             Err(
-                "<input>:1:15: error during formatting: decimal clause can only be used on integers, was given string\\n",
+                "<input>:1:18: error during formatting: decimal clause can only be used on integers, was given string",
             ),
         ),
         ("'%s %s'.format([self.name]) == ''", Err("<input>:1:15: index 1 out of range")),

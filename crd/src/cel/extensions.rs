@@ -8,7 +8,8 @@ use std::rc::Rc;
 use orlop_apimachinery::quantity::Quantity;
 
 use super::cost::{Meter, Result, fail};
-use super::{Val, addresses, formatting, list_library, lists, named_format, patterns, semver};
+use super::{Val, addresses, format_library, formatting, list_library, lists, patterns, semver_library};
+use crate::format::parse_url;
 
 const KNOWN: &[&str] = &[
     "charAt",
@@ -54,8 +55,8 @@ pub(super) fn is_known(name: &str) -> bool {
         || addresses::is_known(name)
         || formatting::is_known(name)
         || list_library::is_known(name)
-        || named_format::is_known(name)
-        || semver::is_known(name)
+        || format_library::is_known(name)
+        || semver_library::is_known(name)
 }
 
 /// Calls a function; `None` if this module does not implement it. The receiver of a method is its first argument.
@@ -67,8 +68,8 @@ pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Optio
         .or_else(|| addresses::call(name, args))
         .or_else(|| formatting::call(meter, name, args))
         .or_else(|| list_library::call(meter, name, args))
-        .or_else(|| named_format::call(meter, name, args))
-        .or_else(|| semver::call(name, args))
+        .or_else(|| format_library::call(meter, name, args))
+        .or_else(|| semver_library::call(name, args))
 }
 
 fn texts<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
@@ -249,12 +250,6 @@ fn quantities<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
 fn whole(quantity: &Quantity) -> Option<i64> {
     let number = quantity.value();
     (Quantity::from_integer(number) == *quantity).then_some(number)
-}
-
-/// Parses an absolute URL or an absolute path.
-pub(super) fn parse_url(text: &str) -> Option<http::Uri> {
-    let uri: http::Uri = text.parse().ok()?;
-    (uri.scheme().is_some() || text.starts_with('/')).then_some(uri)
 }
 
 fn urls<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {

@@ -5,7 +5,7 @@
 //! `check` parses expressions and checks their names, `types` checks their types, `input` are their variables, `value` defines their values and `equality` compares them,
 //! `eval` evaluates the steps, `cost` limits their cost, `functions` implements CEL's standard functions, and
 //! `extensions` those that Kubernetes and CEL's extensions add: strings and quantities itself, and the others with
-//! `addresses`, `formatting`, `lists`, `list_library`, `named_format`, `patterns` and `semver`. `macros` expands loops.
+//! `addresses`, `formatting`, `lists`, `patterns` and the modules whose names end in `library`. `macros` expands loops.
 
 pub(crate) mod access;
 pub(crate) mod access_question;
@@ -17,6 +17,7 @@ mod equality;
 pub(crate) mod estimate;
 mod eval;
 mod extensions;
+mod format_library;
 mod formatting;
 mod functions;
 mod input;
@@ -29,6 +30,7 @@ mod numbers;
 mod pattern_cache;
 mod patterns;
 mod semver;
+mod semver_library;
 mod shown;
 mod span;
 mod template;

@@ -1,15 +1,10 @@
-//! The formats of names and other strings that Kubernetes validates.
+//! The formats of names and other strings that Kubernetes validates. `format_library` has the functions.
 //!
 //! Upstream: apiserver `pkg/cel/library/format.go`.
 
-use std::rc::Rc;
-
 use orlop_apimachinery::{names, quoted};
 
-use super::Val;
-use super::cost::{Meter, Result};
-use super::extensions::parse_url;
-use crate::format::fits;
+use crate::format::{fits, parse_url};
 
 /// A format.
 #[derive(Debug)]
@@ -17,9 +12,9 @@ pub(crate) struct NamedFormat {
     /// The function that returns it.
     function: &'static str,
     /// The length of the pattern that stands for the cost of a validation.
-    pattern: u64,
+    pub(super) pattern: u64,
     /// Returns the mistakes of a string.
-    validate: fn(&str) -> Vec<String>,
+    pub(super) validate: fn(&str) -> Vec<String>,
 }
 
 impl PartialEq for NamedFormat {
@@ -60,32 +55,7 @@ fn uri(text: &str) -> Vec<String> {
     vec![format!("parse {}: {why}", quoted(text))]
 }
 
-fn returned_by(function: &str) -> Option<&'static NamedFormat> {
+/// Returns the format that a function returns.
+pub(super) fn returned_by(function: &str) -> Option<&'static NamedFormat> {
     FORMATS.iter().find(|format| format.function == function)
-}
-
-/// Whether this module implements a function of that name.
-pub(super) fn is_known(name: &str) -> bool {
-    matches!(name, "format.named" | "validate") || returned_by(name).is_some()
-}
-
-/// Calls a function; `None` if this module does not implement it. The receiver of a method is its first argument.
-pub(super) fn call<'v>(meter: &mut Meter, name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
-    match (name, args) {
-        ("format.named", [Val::Text(text)]) => {
-            let found = returned_by(&format!("format.{}", text.as_ref()));
-            Some(Ok(Val::Optional(found.map(|format| Rc::new(Val::Format(format))))))
-        }
-        ("validate", [Val::Format(format), Val::Text(text)]) => {
-            let cost = (1 + text.len() as u64 / 10).saturating_mul(1 + format.pattern / 4);
-            if let Err(failure) = meter.pay(cost) {
-                return Some(Err(failure));
-            }
-            let mistakes = (format.validate)(text);
-            let mistakes: Vec<Val<'v>> = mistakes.iter().map(|why| Val::text(why)).collect();
-            Some(Ok(Val::Optional((!mistakes.is_empty()).then(|| Rc::new(Val::List(Rc::new(mistakes)))))))
-        }
-        (function, []) => returned_by(function).map(|format| Ok(Val::Format(format))),
-        _ => None,
-    }
 }

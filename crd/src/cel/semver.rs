@@ -1,21 +1,16 @@
-//! Semantic versions.
+//! Semantic versions. `semver_library` has the functions.
 //!
 //! Upstream: apiserver `pkg/cel/library/semverlib.go`, and the module `github.com/blang/semver/v4`, which it uses.
 
 use std::cmp::Ordering;
-use std::rc::Rc;
 
 use orlop_apimachinery::quoted;
-
-use super::Val;
-use super::cost::{Result, fail};
-
-const KNOWN: [&str; 5] = ["semver", "isSemver", "major", "minor", "patch"];
 
 /// A version. Its build metadata is validated and dropped: no function reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Semver {
-    numbers: [u64; 3],
+    /// The major, the minor and the patch version.
+    pub(super) numbers: [u64; 3],
     release: Vec<Part>,
 }
 
@@ -27,7 +22,7 @@ enum Part {
 }
 
 impl Semver {
-    fn order(&self, other: &Semver) -> Ordering {
+    pub(super) fn order(&self, other: &Semver) -> Ordering {
         // A version without a prerelease is greater than its prereleases.
         let is_final = |version: &Semver| version.release.is_empty();
         self.numbers
@@ -36,7 +31,8 @@ impl Semver {
             .then_with(|| self.release.cmp(&other.release))
     }
 
-    fn parse(text: &str) -> std::result::Result<Semver, String> {
+    /// Parses a version.
+    pub(super) fn parse(text: &str) -> Result<Semver, String> {
         if text.is_empty() {
             return Err("Version string empty".to_owned());
         }
@@ -61,7 +57,7 @@ impl Semver {
     }
 
     /// Parses a version that may have a `v` before it, lack its last numbers, and have zeros before its numbers.
-    fn parse_normalized(text: &str) -> std::result::Result<Semver, String> {
+    pub(super) fn parse_normalized(text: &str) -> Result<Semver, String> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text.splitn(3, '.').map(without_zeros).collect();
         if parts.len() < 3 {
@@ -98,14 +94,14 @@ fn has_leading_zeros(text: &str) -> bool {
     text.len() > 1 && text.starts_with('0')
 }
 
-fn whole(text: &str) -> std::result::Result<u64, String> {
+fn whole(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
         let why = if text.is_empty() { "invalid syntax" } else { "value out of range" };
         format!("strconv.ParseUint: parsing {}: {why}", quoted(text))
     })
 }
 
-fn number(name: &str, title: &str, text: &str) -> std::result::Result<u64, String> {
+fn number(name: &str, title: &str, text: &str) -> Result<u64, String> {
     if !is_number(text) {
         return Err(format!("Invalid character(s) found in {name} number {}", quoted(text)));
     }
@@ -115,7 +111,7 @@ fn number(name: &str, title: &str, text: &str) -> std::result::Result<u64, Strin
     whole(text)
 }
 
-fn part(text: &str) -> std::result::Result<Part, String> {
+fn part(text: &str) -> Result<Part, String> {
     if text.is_empty() {
         return Err("Prerelease is empty".to_owned());
     }
@@ -130,37 +126,4 @@ fn part(text: &str) -> std::result::Result<Part, String> {
         return Err(format!("Invalid character(s) found in prerelease {}", quoted(text)));
     }
     Ok(Part::Word(text.to_owned()))
-}
-
-/// Whether this module implements a function of that name.
-pub(super) fn is_known(name: &str) -> bool {
-    KNOWN.contains(&name)
-}
-
-/// Calls a function; `None` if this module does not implement it. The receiver of a method is its first argument.
-pub(super) fn call<'v>(name: &str, args: &[Val<'v>]) -> Option<Result<Val<'v>>> {
-    let parsed = |text: &str, normalize: bool| match normalize {
-        true => Semver::parse_normalized(text),
-        false => Semver::parse(text),
-    };
-    let made = |parsed: std::result::Result<Semver, String>| match parsed {
-        Ok(version) => Ok(Val::Semver(Rc::new(version))),
-        Err(why) => fail(why),
-    };
-    let number = |version: &Semver, at: usize| Ok(Val::Int(version.numbers[at].cast_signed()));
-    Some(match (name, args) {
-        ("semver", [Val::Text(text)]) => made(parsed(text, false)),
-        ("semver", [Val::Text(text), Val::Bool(normalize)]) => made(parsed(text, *normalize)),
-        ("isSemver", [Val::Text(text)]) => Ok(Val::Bool(parsed(text, false).is_ok())),
-        ("isSemver", [Val::Text(text), Val::Bool(normalize)]) => {
-            Ok(Val::Bool(parsed(text, *normalize).is_ok()))
-        }
-        ("major", [Val::Semver(version)]) => number(version, 0),
-        ("minor", [Val::Semver(version)]) => number(version, 1),
-        ("patch", [Val::Semver(version)]) => number(version, 2),
-        ("isLessThan", [Val::Semver(a), Val::Semver(b)]) => Ok(Val::Bool(a.order(b).is_lt())),
-        ("isGreaterThan", [Val::Semver(a), Val::Semver(b)]) => Ok(Val::Bool(a.order(b).is_gt())),
-        ("compareTo", [Val::Semver(a), Val::Semver(b)]) => Ok(Val::Int(a.order(b) as i64)),
-        _ => return None,
-    })
 }

@@ -9,7 +9,7 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 
 use super::declared::{self, DEVICE, NAMESPACE, REQUEST, REVIEW, VARIABLES};
 use super::functions::{Functions, Overload, functions};
-use super::literals;
+use super::literals::{self, Mistake};
 use super::ty::Ty;
 use super::unify::{Substitutions, most_general};
 use crate::cel::check::MAX_ISSUES;
@@ -96,9 +96,6 @@ fn type_named(name: &str) -> Option<Ty> {
         _ => return None,
     })
 }
-
-/// The node of a mistake, and its description.
-pub(crate) type Mistake = (u64, String);
 
 /// The mistakes of an expression.
 #[derive(Debug, Default)]

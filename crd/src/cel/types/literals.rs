@@ -7,11 +7,13 @@ use std::collections::HashMap;
 
 use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
-use super::check::Mistake;
 use super::ty::Ty;
 use crate::cel::span::{is_in_range, span, time};
 use crate::cel::template::{Clause, Piece, pieces};
 use crate::pattern;
+
+/// The node of a mistake, and its description.
+pub(super) type Mistake = (u64, String);
 
 /// Returns the mistakes of an expression whose types are correct.
 pub(super) fn mistakes(expr: &IdedExpr, types: &HashMap<u64, Ty>) -> Vec<Mistake> {
