@@ -3,17 +3,14 @@
 //! Each filter is a function that gets the rest of the chain as `next`. Filters as tower layers would cost more: each layer copies and boxes all
 //! layers inside it for every request.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
-use tower::{Layer as _, Service, ServiceExt as _};
+use tower::{Layer as _, ServiceExt as _, service_fn};
 use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionLayer};
 
@@ -38,6 +35,12 @@ impl HandlerChain {
         HandlerChain { server, handlers: compress.compress_when(LargeLists).layer(handlers) }
     }
 
+    /// The chain as a router.
+    pub(crate) fn into_router(self) -> Router {
+        Router::new()
+            .fallback_service(service_fn(move |request| self.clone().handle(request).map(Ok).boxed()))
+    }
+
     async fn handle(self, request: Request) -> Response {
         let HandlerChain { server, handlers } = self;
         let server = &server;
@@ -55,20 +58,6 @@ impl HandlerChain {
             };
         let recorded = |request| audit::layer::record(server.audit.as_ref(), request, impersonated);
         handler::frame(server, request, recorded).await
-    }
-}
-
-impl Service<Request> for HandlerChain {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        self.clone().handle(request).map(Ok).boxed()
     }
 }
 
@@ -91,6 +80,12 @@ impl Protected {
         Protected { authenticators, page, router }
     }
 
+    /// The protected router as a router.
+    pub(crate) fn into_router(self) -> Router {
+        Router::new()
+            .fallback_service(service_fn(move |request| self.clone().handle(request).map(Ok).boxed()))
+    }
+
     async fn handle(self, request: Request) -> Response {
         let Protected { authenticators, page, router } = self;
         let routed = async move |request: Request| match router.oneshot(request).await {
@@ -100,20 +95,6 @@ impl Protected {
         let authenticated = |request| authentication::authenticate(&authenticators, request, routed);
         let opened = |request| page_router::serve(page.as_deref(), request, authenticated);
         unread_body::finish(request, opened).await
-    }
-}
-
-impl Service<Request> for Protected {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        self.clone().handle(request).map(Ok).boxed()
     }
 }
 

@@ -184,7 +184,7 @@ impl Server {
             .fallback(any(handler::resource))
             .method_not_allowed_fallback(handler::method_not_allowed)
             .with_state(self.inner.clone());
-        Router::new().fallback_service(HandlerChain::new(self.inner.clone(), router))
+        HandlerChain::new(self.inner.clone(), router).into_router()
     }
 
     /// Signs a token of a service account that is stored in a Secret; `None` if the system returns no random numbers.
@@ -197,8 +197,7 @@ impl Server {
         let authenticators = self.inner.authenticators.clone();
         let sign_in = self.inner.config.auth.page_sign_in.clone();
         let page = sign_in.map(|sign_in| Arc::new(OpenPage::new(authenticators.clone(), sign_in)));
-        let protected = Protected::new(authenticators, page, router);
-        Router::new().fallback_service(protected)
+        Protected::new(authenticators, page, router).into_router()
     }
 
     /// The limit of open connections, for the owner of the socket.

@@ -29,7 +29,7 @@ use crate::service_account::{Accounts, ServiceAccountConfig};
 
 /// A router behind authentication.
 fn protect(authenticators: Arc<Authenticators>, router: Router) -> Router {
-    Router::new().fallback_service(Protected::new(authenticators, None, router))
+    Protected::new(authenticators, None, router).into_router()
 }
 
 /// Answers with the user's name and groups.
@@ -426,7 +426,7 @@ async fn page_signs_in_with_a_code() {
     };
     let authenticators = authenticators(config, AnonymousAccess::PublicPaths).await;
     let page = Some(Arc::new(OpenPage::new(authenticators.clone(), sign_in.clone())));
-    let router = Router::new().fallback_service(Protected::new(authenticators, page, echo()));
+    let router = Protected::new(authenticators, page, echo()).into_router();
     let send = async |request: Request| {
         let response = router.clone().oneshot(request).await.unwrap();
         let code = response.status().as_u16();
