@@ -126,12 +126,12 @@ impl RbacIndex {
         match self.known(user) {
             Some(known) => {
                 let here = if namespace.is_empty() { &[] } else { known.of(namespace) };
-                decide(known.of("").iter().chain(here), request)
+                let grants = known.of("").iter().chain(here);
+                decide(grants, request, |grant| grant.rules.as_deref(), |grant| grant.reason.clone())
             }
             None => {
-                let granted: Vec<KnownGrant> =
-                    self.granted(user, Some(namespace)).map(|granted| granted.known()).collect();
-                decide(granted.iter(), request)
+                let grants = self.granted(user, Some(namespace));
+                decide(grants, request, |grant| grant.rules.as_deref().map(AsRef::as_ref), Granted::reason)
             }
         }
     }
@@ -221,16 +221,21 @@ impl RbacIndex {
     }
 }
 
-/// Whether one of these grants permits a request.
-fn decide<'g>(grants: impl Iterator<Item = &'g KnownGrant>, request: &RequestInfo) -> PermittedBy {
+/// Whether one of these grants permits a request. Only the reason of that grant is used.
+fn decide<G>(
+    grants: impl Iterator<Item = G>,
+    request: &RequestInfo,
+    rules: impl Fn(&G) -> Result<&[Rule], &String>,
+    reason: impl Fn(&G) -> String,
+) -> PermittedBy {
     let mut missing = BTreeSet::new();
     for grant in grants {
-        match &grant.rules {
+        match rules(&grant) {
             Ok(rules) if rules.iter().any(|rule| rule.permits(request)) => {
-                return PermittedBy::Binding(grant.reason.clone());
+                return PermittedBy::Binding(reason(&grant));
             }
             Ok(_) => {}
-            Err(name) => drop(missing.insert(name.as_str())),
+            Err(name) => drop(missing.insert(name.clone())),
         }
     }
     PermittedBy::None(match missing.len() {
