@@ -120,7 +120,11 @@ pub(crate) fn check(expr: &IdedExpr, declarations: &Declarations, steps: usize) 
     };
     let ty = check.expr(expr);
     let ty = check.known.finish(&ty);
-    let types = check.types.iter().map(|(id, ty)| (*id, check.known.finish(ty))).collect();
+    // Literals are checked only if the types are correct.
+    let types = match check.mistakes.listed.is_empty() {
+        true => check.types.iter().map(|(id, ty)| (*id, check.known.finish(ty))).collect(),
+        false => HashMap::new(),
+    };
     if check.known.is_exhausted() || ty.has_more_parts_than(MAX_PARTS) {
         check.mistakes.listed = vec![(expr.id, "the types of the expression are too complex".to_owned())];
         check.mistakes.omitted = 0;
