@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_api::registry::flow_control::GROUP;
-use orlop_store::{Event, Kv, Record, Revision, Snapshot, WatchError, Watcher};
+use orlop_store::{Key, Kv, Record, Revision, Snapshot, WatchError, Watcher};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::levels::PriorityLevel;
 use super::matching::Schema;
+use crate::dispatch::key_names;
 use crate::encode::stored;
 use crate::projection::Projection;
 use crate::registry::{Kind, by_resource};
@@ -36,39 +38,32 @@ impl FlowObjects {
         let mut objects = FlowObjects::default();
         let Some((levels, schemas)) = kinds() else { return objects };
         for record in head.range(levels.storage_prefix(), None) {
-            objects.set_level(levels, record.key.as_str(), Some(record));
+            set(&mut objects.levels, levels, &record.key, Some(record), PriorityLevel::of);
         }
         for record in head.range(schemas.storage_prefix(), None) {
-            objects.set_schema(schemas, record.key.as_str(), Some(record));
+            set(&mut objects.schemas, schemas, &record.key, Some(record), schema_of);
         }
         objects
     }
-
-    fn set_level(&mut self, kind: &dyn Kind, key: &str, record: Option<&Record<Projection>>) {
-        let name = name_of(kind, key);
-        let object = record.and_then(|record| stored::decode(record).ok());
-        match object {
-            Some(object) => {
-                self.levels.insert(name.to_owned(), PriorityLevel::of(&object.into_value()));
-            }
-            None => _ = self.levels.remove(name),
-        }
-    }
-
-    fn set_schema(&mut self, kind: &dyn Kind, key: &str, record: Option<&Record<Projection>>) {
-        let name = name_of(kind, key);
-        let object = record.and_then(|record| stored::decode(record).ok());
-        match object {
-            Some(object) => {
-                self.schemas.insert(name.to_owned(), Arc::new(Schema::of(&object.into_value())));
-            }
-            None => _ = self.schemas.remove(name),
-        }
-    }
 }
 
-fn name_of<'k>(kind: &dyn Kind, key: &'k str) -> &'k str {
-    key.strip_prefix(kind.storage_prefix()).unwrap_or(key)
+fn schema_of(object: &Value) -> Arc<Schema> {
+    Arc::new(Schema::of(object))
+}
+
+/// Adds or replaces an object in its prepared form; without a readable object, removes it.
+fn set<T>(
+    objects: &mut BTreeMap<String, T>,
+    kind: &dyn Kind,
+    key: &Key,
+    record: Option<&Record<Projection>>,
+    prepare: impl Fn(&Value) -> T,
+) {
+    let (_, name) = key_names(kind, key.as_str());
+    match record.and_then(|record| stored::decode(record).ok()) {
+        Some(object) => _ = objects.insert(name.to_owned(), prepare(&object.into_value())),
+        None => _ = objects.remove(name),
+    }
 }
 
 /// Applies the stored objects and all later changes until the server closes.
@@ -110,14 +105,13 @@ async fn apply_changes(
     mut schema_watch: Watcher<Projection>,
 ) -> Result<std::convert::Infallible, WatchError> {
     let Some((levels, schemas)) = kinds() else { return std::future::pending().await };
-    let record = |event: &Arc<Event<Projection>>| event.record.clone();
     loop {
         tokio::select! {
             events = level_watch.next() => for event in &events? {
-                objects.set_level(levels, event.key.as_str(), record(event).as_deref());
+                set(&mut objects.levels, levels, &event.key, event.record.as_deref(), PriorityLevel::of);
             },
             events = schema_watch.next() => for event in &events? {
-                objects.set_schema(schemas, event.key.as_str(), record(event).as_deref());
+                set(&mut objects.schemas, schemas, &event.key, event.record.as_deref(), schema_of);
             },
         }
         apply(objects);
