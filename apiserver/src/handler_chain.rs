@@ -100,7 +100,7 @@ impl Protected {
 
 /// Upstream's rule: responses of more than 128 KiB are compressed, streams never.
 #[derive(Clone, Copy)]
-pub(crate) struct LargeLists;
+struct LargeLists;
 
 impl Predicate for LargeLists {
     fn should_compress<B: http_body::Body>(&self, response: &http::Response<B>) -> bool {

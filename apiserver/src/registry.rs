@@ -57,6 +57,12 @@ const fn all() -> [&'static dyn Kind; LENGTH] {
     all
 }
 
+/// The kinds PriorityLevelConfiguration and FlowSchema; `None` if they are not served.
+pub(crate) fn flow_control_kinds() -> Option<(&'static dyn Kind, &'static dyn Kind)> {
+    let of = |plural: &str| by_resource(flow_control::GROUP, "v1", plural);
+    of("prioritylevelconfigurations").zip(of("flowschemas"))
+}
+
 /// The kind at a path: `("", "v1", "pods")`.
 pub fn by_resource(group: &str, version: &str, plural: &str) -> Option<&'static dyn Kind> {
     KINDS.iter().copied().find(|kind| {

@@ -6,6 +6,7 @@ const CODES = '/orlop/sign-in/codes';
 const KEY = 'orlop.session';
 const INCOMPLETE = 'The link is incomplete. Copy the whole link, or run `orlop page` again.';
 const SILENT = 'The server does not respond.';
+const INVALID = 'The token is not valid. Run `orlop page` for a new link, or paste another token.';
 /** The length and the characters of a code. */
 const CODE = /^[\w-]{43}$/;
 
@@ -65,10 +66,12 @@ function put(next, isKept = true) {
  * form stays.
  */
 async function useToken(pasted) {
+  // No header can contain other characters.
+  if (/[^\x21-\x7e]/.test(pasted)) return tell(true, INVALID);
   const init = { method: 'POST', headers: { Authorization: `Bearer ${pasted}`, Accept: 'application/json' }, cache: 'no-store' };
   const answer = await fetch(CODES, init).catch(() => null);
   if (!answer) return tell(true, SILENT);
-  if (answer.status === 401) return tell(true, 'The token is not valid.');
+  if (answer.status === 401) return tell(true, INVALID);
   const { code } = answer.ok ? await answer.json().catch(() => ({})) : {};
   const next = code && await exchange(code);
   if (next) put(next);

@@ -83,6 +83,8 @@ test('a rejected link or token does not end the sign-in', async () => {
   for (const [text, reply, problem] of [
     ['eyJhbGciOi.a.b', () => status(401, 'Unauthorized'), /token is not valid/],
     ['eyJhbGciOi.a.b', silent, /does not respond/],
+    ['token…', silent, /token is not valid/],
+    [code, () => status(401, 'Unauthorized'), /orlop page/],
     [`#code=${code}`, () => status(401, 'Unauthorized: the code is unknown'), /code is unknown/],
     [`#code=${code.slice(1)}`, () => status(500, 'not asked'), /link is incomplete/],
   ]) {
@@ -91,5 +93,5 @@ test('a rejected link or token does not end the sign-in', async () => {
     assert.match(session.problem, problem);
   }
   // The form would lose its text.
-  assert.ok(seen.length === 4 && seen.every(Boolean), String(seen));
+  assert.ok(seen.length === 7 && seen.every(Boolean), String(seen));
 });

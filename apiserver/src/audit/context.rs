@@ -54,7 +54,7 @@ impl AuditContext {
     }
 
     /// The verb and the target of the request.
-    pub(crate) fn info(&self) -> &RequestInfo {
+    pub(crate) fn info(&self) -> &Arc<RequestInfo> {
         &self.record.info
     }
 

@@ -56,6 +56,8 @@ pub(crate) async fn record<F: Future<Output = Response>>(
         let error = ApiError::internal("failed to store audit event");
         return answer::error(&error, error_media(accept.as_deref()), false);
     }
+    // Later steps need not compute the attributes again.
+    request.extensions_mut().insert(context.info().clone());
     request.extensions_mut().insert(context.clone());
     let mut unanswered = Unanswered(Some(context.clone()));
     let answered = AssertUnwindSafe(next(request)).catch_unwind().await;
@@ -142,7 +144,7 @@ fn begin_at_most(
         level: rule.level,
         audit_id: id.unwrap_or_default(),
         uri: request_uri(request.uri()),
-        info,
+        info: Arc::new(info),
         user: user.cloned(),
         source_ips: source_ips(headers, peer),
         user_agent: user_agent(headers),

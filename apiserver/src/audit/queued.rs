@@ -41,7 +41,10 @@ pub(super) mod testing {
             level: Level::Metadata,
             audit_id: "id".to_owned(),
             uri: "/metrics".to_owned(),
-            info: RequestInfo { verb: "get".into(), target: RequestTarget::Path("/metrics".to_owned()) },
+            info: Arc::new(RequestInfo {
+                verb: "get".into(),
+                target: RequestTarget::Path("/metrics".to_owned()),
+            }),
             user: None,
             source_ips: Vec::new(),
             user_agent: String::new(),

@@ -156,11 +156,10 @@ fn restricted<'r>(
 }
 
 /// The attributes of a request; an earlier step may have computed them.
-fn info_of<'r>(request: &'r Request, audited: Option<&'r AuditContext>) -> Cow<'r, RequestInfo> {
-    match (audited, request.extensions().get::<Arc<RequestInfo>>()) {
-        (Some(audited), _) => Cow::Borrowed(audited.info()),
-        (None, Some(info)) => Cow::Borrowed(info),
-        (None, None) => Cow::Owned(RequestInfo::of_request(request)),
+fn info_of(request: &Request) -> Cow<'_, RequestInfo> {
+    match request.extensions().get::<Arc<RequestInfo>>() {
+        Some(info) => Cow::Borrowed(info),
+        None => Cow::Owned(RequestInfo::of_request(request)),
     }
 }
 
@@ -181,7 +180,7 @@ fn subject(
     audited: Option<&AuditContext>,
 ) -> Result<Option<Subject>, ApiError> {
     let Some(user) = restricted(server, request, audited)?.cloned() else { return Ok(None) };
-    let info = info_of(request, audited).into_owned();
+    let info = info_of(request).into_owned();
     Ok(Some(Subject { user, info, is_component: is_component(request) }))
 }
 
@@ -198,7 +197,7 @@ async fn check_with_webhooks(
 /// Checks a request of a server without webhooks.
 fn check(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> Result<(), Refusal> {
     let Some(user) = restricted(server, request, audited).map_err(Refusal::Api)? else { return Ok(()) };
-    let info = info_of(request, audited);
+    let info = info_of(request);
     let decision = server.authorizer.decide_blocking(user, &info);
     conclude(user, &info, is_component(request), decision, audited)
 }

@@ -117,8 +117,8 @@ pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
 /// The memory to reserve for a request whose body needs `body` bytes and whose stored object needs `object` bytes (0 without an object),
 /// under `--memory-limit`. Pure.
 ///
-/// A body that exceeds the limit and creates or enlarges an object gets a reservation above the limit, which always fails. The stored object
-/// never causes such a failure: if the body and the object together exceed three quarters of the limit, the request reserves only these three
+/// A body that exceeds the limit and creates an object, or makes one larger by more than an eighth of the limit, gets a reservation above
+/// the limit, which always fails. The stored object never causes such a failure: if the body and the object together exceed three quarters of the limit, the request reserves only these three
 /// quarters, or the need of its body if that is more. Only one such request runs at a time, while all others use at most the rest of the
 /// limit. Therefore at most one stored object exceeds the limit, however many clients send such requests. The last quarter stays free for
 /// small requests, because on a busy server the whole limit is never free.

@@ -199,7 +199,7 @@ impl<T> FairQueue<T> {
 
     /// Whether a request waits that could use a permit.
     pub(super) fn is_ready(&self) -> bool {
-        self.waiting > 0 && self.turn().is_some()
+        self.waiting > 0 && self.taken < self.bounds.permits && self.turn().is_some()
     }
 
     /// The place in `turns` of the next client. At most three clients can have their full share, so the search is short.

@@ -94,7 +94,7 @@ impl<T> Level<T> {
         if self.bounds.is_exempt { 0 } else { self.queue.taken().max(self.bounds.guaranteed) }
     }
 
-    pub(super) fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.queue.taken() == 0 && self.queue.waiting() == 0
     }
 
@@ -222,9 +222,7 @@ impl<T> LevelPool<T> {
         if self.waiting == 0 {
             return None;
         }
-        let ready = |level: &&Level<T>| {
-            level.queue.is_ready() && level.queue.taken() < level.bounds.queue.permits && self.may_take(level)
-        };
+        let ready = |level: &&Level<T>| level.queue.is_ready() && self.may_take(level);
         let next = self
             .levels
             .iter()

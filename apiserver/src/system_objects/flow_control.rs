@@ -14,8 +14,8 @@ use crate::dispatch;
 use crate::encode::stored;
 use crate::projection::Projection;
 use crate::registry::flow_control::bootstrap::{AUTO_UPDATE, BootstrapObject, flow_schemas, priority_levels};
-use crate::registry::flow_control::{GROUP, dangling_condition};
-use crate::registry::{Kind, by_resource};
+use crate::registry::flow_control::dangling_condition;
+use crate::registry::{Kind, flow_control_kinds};
 use crate::state::Inner;
 use orlop_api::object::Object;
 
@@ -34,7 +34,7 @@ pub(super) struct Progress {
 /// # Errors
 /// A message for the log if the objects cannot be written.
 pub(super) async fn keep(server: &Arc<Inner>, progress: &mut Progress) -> Result<(), String> {
-    let Some((levels, schemas)) = kinds() else { return Ok(()) };
+    let Some((levels, schemas)) = flow_control_kinds() else { return Ok(()) };
     let prefixes = [levels.storage_prefix(), schemas.storage_prefix()];
     let of = server.clone();
     let objects = move |head: &Snapshot<Projection>| {
@@ -46,17 +46,12 @@ pub(super) async fn keep(server: &Arc<Inner>, progress: &mut Progress) -> Result
     keep_conditions(server, progress).await
 }
 
-fn kinds() -> Option<(&'static dyn Kind, &'static dyn Kind)> {
-    let of = |plural: &str| by_resource(GROUP, "v1", plural);
-    of("prioritylevelconfigurations").zip(of("flowschemas"))
-}
-
 /// Updates the conditions of the schemas.
 ///
 /// # Errors
 /// A message for the log if they cannot be written.
 pub(super) async fn keep_conditions(server: &Arc<Inner>, progress: &mut Progress) -> Result<(), String> {
-    let Some((levels, schemas)) = kinds() else { return Ok(()) };
+    let Some((levels, schemas)) = flow_control_kinds() else { return Ok(()) };
     let prefixes = [levels.storage_prefix(), schemas.storage_prefix()];
     let of = server.clone();
     let updates = move |head: &Snapshot<Projection>| conditions(head, levels, schemas, of.now());
@@ -142,7 +137,7 @@ mod tests {
 
     #[test]
     fn changed_specs_are_restored_unless_users_maintain_them() {
-        let kind = by_resource(GROUP, "v1", "prioritylevelconfigurations").expect("a built-in kind");
+        let kind = flow_control_kinds().expect("built-in kinds").0;
         let levels = priority_levels();
         let of = |name: &str| {
             levels.iter().find(|level| level.object["metadata"]["name"] == name).expect("a level").clone()

@@ -35,7 +35,7 @@ pub struct RequestRecord {
     /// Path and query.
     pub uri: String,
     /// The verb and the target.
-    pub info: RequestInfo,
+    pub info: Arc<RequestInfo>,
     /// The authenticated user; `None` if authentication failed.
     pub user: Option<UserInfo>,
     /// The addresses of the client and of its proxies.
@@ -175,6 +175,7 @@ impl Event {
         let object = &self.progress.object;
         let annotations = self.progress.annotations.iter().map(|(key, text)| key.len() + text.len() + 48);
         size_of::<RequestRecord>()
+            + size_of::<RequestInfo>()
             + size_of::<Event>()
             + request.audit_id.len()
             + request.uri.len()
@@ -216,7 +217,7 @@ pub(super) mod testing {
             level: Level::Metadata,
             audit_id: "id-1".to_owned(),
             uri: "/api/v1/namespaces/n/pods/a".to_owned(),
-            info: RequestInfo { verb: "get".into(), target: RequestTarget::Resource(target) },
+            info: Arc::new(RequestInfo { verb: "get".into(), target: RequestTarget::Resource(target) }),
             user: Some(UserInfo::new("ann", ["devs".to_owned()])),
             source_ips: vec!["10.0.0.1".to_owned()],
             user_agent: "kubectl/v1.36.0".to_owned(),

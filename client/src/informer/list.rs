@@ -85,10 +85,10 @@ impl<K: Object> Informer<K> {
 
     /// The changes that a list found: deletions first.
     pub(super) fn changes(&self, listed: Listed<K>) -> impl Iterator<Item = ListedChange<K>> + use<K> {
-        self.forget_unlisted(|key| listed.set_aside.contains(key) || listed.changed.contains_key(key));
         let is_listed = |key: &Arc<str>| {
             listed.same.contains(key) || listed.set_aside.contains(key) || listed.changed.contains_key(key)
         };
+        self.forget_unlisted(is_listed);
         let gone: Vec<Arc<str>> = self.read().objects.keys().filter(|key| !is_listed(key)).cloned().collect();
         let changed = listed.changed.into_values().map(ListedChange::Changed);
         gone.into_iter().map(ListedChange::Gone).chain(changed)

@@ -176,19 +176,20 @@ impl<K: Object> Informer<K> {
 
     /// At most `most` objects of a namespace, by name.
     pub fn in_namespace(&self, namespace: &str, most: usize) -> Vec<Arc<K>> {
-        self.each_in_namespace(namespace).take(most).collect()
+        self.kept_in_namespace(namespace, most).iter().map(PackedObject::get).collect()
     }
 
     /// The objects of a namespace, by name. Decodes each object only when the iterator reaches it.
     pub fn each_in_namespace(&self, namespace: &str) -> impl Iterator<Item = Arc<K>> + use<K> {
+        self.kept_in_namespace(namespace, usize::MAX).into_iter().map(|kept| kept.get())
+    }
+
+    fn kept_in_namespace(&self, namespace: &str, most: usize) -> Vec<PackedObject<K>> {
         let prefix = format!("{namespace}/");
-        let found: Vec<PackedObject<K>> = {
-            let store = self.read();
-            let below = store.objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
-            let inside = below.take_while(|(key, _)| key.starts_with(&prefix));
-            inside.map(|(_, slot)| slot.kept.clone()).collect()
-        };
-        found.into_iter().map(|kept| kept.get())
+        let store = self.read();
+        let below = store.objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+        let inside = below.take_while(|(key, _)| key.starts_with(&prefix));
+        inside.take(most).map(|(_, slot)| slot.kept.clone()).collect()
     }
 
     /// The number of cached objects.
@@ -257,13 +258,15 @@ impl<K: Object> Informer<K> {
     }
 
     fn apply_kept(&self, kept: PackedObject<K>, object: Arc<K>, bytes: usize) {
-        self.take_back(kept.key());
+        let key = Arc::clone(kept.key());
         let handlers = self.handlers();
         let (change, cold) = {
             let mut store = self.write();
             (store.put(kept, object, bytes), store.cold())
         };
         deliver_all(&handlers, &change);
+        // Only now: an object that is no longer set aside is in the cache and in the tables of the handlers.
+        self.take_back(&key);
         drop((change, handlers));
         cold.iter().filter(|kept| !kept.is_last()).for_each(PackedObject::pack);
     }

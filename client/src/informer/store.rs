@@ -16,7 +16,7 @@ use crate::worker::panic_text;
 pub type IndexFn<K> = fn(&K) -> Vec<String>;
 
 /// The number of recently changed objects that are stored unpacked: they are likely to be read and changed again soon. In a
-/// small cluster no object is ever packed.
+/// small cluster no object of ordinary size is ever packed.
 pub(super) const RECENT: usize = 256;
 /// The limit of the JSON of these objects, in bytes. Decoded, an object may need 33 times as much memory.
 pub(super) const RECENT_BYTES: usize = 2 << 20;

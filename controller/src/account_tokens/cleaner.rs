@@ -17,7 +17,7 @@ use kube::Client;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use orlop_client::api::Api;
 use orlop_client::client::{is_conflict, is_not_found};
-use orlop_client::informer::Informer;
+use orlop_client::informer::{Informer, split_key};
 use orlop_client::meta::is_terminating;
 use serde_json::json;
 
@@ -153,6 +153,9 @@ async fn round(context: &Context, pods: &Informer<Pod>) -> Result<(), CleanError
     let secrets =
         unused_secrets(&reader, &limits).await.map_err(failed("list the tokens of service accounts"))?;
     let mut mounted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    // A pod that cannot be decoded may use any token of its namespace.
+    let unread: BTreeSet<String> =
+        pods.set_aside().iter().map(|pod| split_key(&pod.key).0.to_owned()).collect();
     for secret in &secrets {
         let (Some(namespace), Some(name)) = (&secret.metadata.namespace, &secret.metadata.name) else {
             continue;
@@ -162,6 +165,9 @@ async fn round(context: &Context, pods: &Informer<Pod>) -> Result<(), CleanError
         let account = accounts.get_opt(account).await.map_err(failed("get the account of a token"))?;
         let Some(account) = account.filter(|account| is_account_of(secret, account)) else { continue };
         if !account.secrets.iter().flatten().any(|listed| listed.name.as_ref() == Some(name)) {
+            continue;
+        }
+        if unread.contains(namespace) {
             continue;
         }
         let used = mounted.entry(namespace.clone()).or_insert_with(|| {

@@ -92,14 +92,13 @@ async fn sync(
         Need::Nothing => Ok(()),
         // Tests: PROT-VAC-1
         Need::Add => add(api, class.as_ref(), FINALIZER_VAC_PROTECTION).await,
-        // Tests: PROT-VAC-4
-        Need::Check if is_used() => Ok(()),
-        // Tests: PROT-VAC-2, PROT-VAC-7
+        // Tests: PROT-VAC-2, PROT-VAC-4, PROT-VAC-7
         Need::Check => {
-            volumes
-                .all_decoded()
-                .and_then(|()| claims.all_decoded())
-                .map_err(|cause| ProtectionError::Users { key: name, cause })?;
+            let decoded = volumes.all_decoded().and_then(|()| claims.all_decoded());
+            if is_used() {
+                return Ok(());
+            }
+            decoded.map_err(|cause| ProtectionError::Users { key: name.clone(), cause })?;
             remove(api, class.as_ref(), FINALIZER_VAC_PROTECTION).await
         }
     }

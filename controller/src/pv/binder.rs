@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Node, ObjectReference, PersistentVolume, Persis
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Client;
 
+use super::binder_cache::INDEX_DEFAULT;
 use super::migration::MigratedDriver;
 use super::plugin::Plugins;
 use super::recycle::PodRunner;
@@ -21,6 +22,7 @@ use orlop_client::operations::Operations;
 use orlop_client::pods::index_by_claim;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
+use orlop_volume::class;
 
 /// The PersistentVolume controller. Its methods are in the files of this folder.
 pub struct Binder {
@@ -55,6 +57,10 @@ impl Binder {
         let recorder = context.recorder(names::COMPONENT_PV);
         let pod_cache = informers.pods();
         index_by_claim(&pod_cache);
+        let class_cache = informers.classes();
+        class_cache.add_index(INDEX_DEFAULT, |class| {
+            class::is_default(class).then(String::new).into_iter().collect()
+        });
         let pod_runner = PodRunner::new(context.client.clone(), pod_cache.clone(), recorder.clone());
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
@@ -73,7 +79,7 @@ impl Binder {
             recorder,
             volume_cache: informers.volumes(),
             claim_cache: informers.claims(),
-            class_cache: informers.classes(),
+            class_cache,
             pod_cache,
             node_cache: informers.nodes(),
         })

@@ -16,7 +16,7 @@ use orlop_volume::class;
 use orlop_volume::object;
 
 /// Name of the index of classes that are marked as a default. Its only value is empty.
-const INDEX_DEFAULT: &str = "default";
+pub(super) const INDEX_DEFAULT: &str = "default";
 
 impl Binder {
     // === storing objects ===
@@ -169,9 +169,6 @@ impl Binder {
 
     /// The name of the default class.
     pub(super) fn default_class(&self) -> Option<String> {
-        self.class_cache.add_index(INDEX_DEFAULT, |class| {
-            class::is_default(class).then(String::new).into_iter().collect()
-        });
         let marked = self.class_cache.each_by_index(INDEX_DEFAULT, "");
         class::default_class(marked).map(|class| object::name(&class.metadata).to_owned())
     }

@@ -98,6 +98,8 @@ struct Controller {
 impl Controller {
     async fn sync(&self, name: String) -> Result<(), ServiceCidrError> {
         let Some(range) = self.ranges.get(&name) else { return Ok(()) };
+        // Before the table is read: an address that is decoded in between is then in it.
+        let decoded = self.ranges.all_decoded().and_then(|()| self.addresses.all_decoded());
         let action = decide(&range, &self.table.lock(), self.clock.now());
         match action {
             Action::Nothing => Ok(()),
@@ -106,7 +108,6 @@ impl Controller {
                 Ok(())
             }
             Action::Release => {
-                let decoded = self.ranges.all_decoded().and_then(|()| self.addresses.all_decoded());
                 decoded.map_err(|cause| ServiceCidrError::Undecodable { name: name.clone(), cause })?;
                 let patch = removing_finalizers(range.as_ref(), &[FINALIZER_SERVICE_CIDR]);
                 self.patch("release", &name, patch).await

@@ -54,7 +54,7 @@ pub(in crate::limits) struct Classified {
     pub(in crate::limits) client: Client,
     /// The requests that share a queue in the level.
     pub(in crate::limits) queue: Client,
-    /// If the schemas needed it.
+    /// If the schemas needed it, and the request does not have it yet.
     pub(in crate::limits) info: Option<Arc<RequestInfo>>,
 }
 
@@ -206,7 +206,12 @@ impl FlowControl {
             Some(_) | None => FlowUser { name: UserInfo::ADMIN, groups: &LOCAL },
         };
         let computed = OnceCell::new();
-        let info = || &**computed.get_or_init(|| Arc::new(RequestInfo::of_request(request)));
+        // The audit log may have computed them.
+        let known = request.extensions().get::<Arc<RequestInfo>>();
+        let info = || match known {
+            Some(info) => &**info,
+            None => &**computed.get_or_init(|| Arc::new(RequestInfo::of_request(request))),
+        };
         let path = request.uri().path();
         let is_resource = match path.contains('%') {
             true => matches!(info().target, RequestTarget::Resource(_)),
@@ -258,33 +263,43 @@ pub(super) fn chosen_levels(objects: &FlowObjects) -> Vec<PriorityLevel> {
     if levels.len() > LEVELS_MAX {
         tracing::warn!(levels = levels.len(), "only the first {LEVELS_MAX} priority levels take effect");
         // The levels of every cluster come first, then those of users by name.
-        let own: BTreeSet<String> = priority_levels()
-            .iter()
-            .filter_map(|level| level.object["metadata"]["name"].as_str().map(str::to_owned))
-            .collect();
+        let own = names_of(priority_levels());
         levels.sort_by_key(|level| (level.name != CATCH_ALL, !own.contains(&level.name)));
         levels.truncate(LEVELS_MAX);
     }
     levels
 }
 
-/// The schemas whose level exists, in the order of their precedence and name, with at most [`RULES_MAX`] rules together.
+/// The schemas whose level exists, in the order of their precedence and name, with at most [`RULES_MAX`] rules together. A schema that
+/// does not fit is left out. The schemas of every cluster are counted first, so that no other schema can displace them.
 pub(super) fn chosen_schemas(objects: &FlowObjects, levels: &[PriorityLevel]) -> Vec<Arc<Schema>> {
     let names: BTreeSet<&str> = levels.iter().map(|level| level.name.as_str()).collect();
     let exists = |schema: &&Arc<Schema>| names.contains(schema.level.as_str());
     let mut schemas: Vec<_> = objects.schemas.values().filter(exists).cloned().collect();
     schemas.sort_by(|a, b| (a.precedence, &a.name).cmp(&(b.precedence, &b.name)));
+    let own = names_of(flow_schemas());
+    let (first, then): (Vec<_>, Vec<_>) = schemas.iter().partition(|schema| own.contains(&schema.name));
     let mut rules = 0;
-    let all = schemas.len();
-    schemas.retain(|schema| {
-        rules += schema.cost().max(1);
-        rules <= RULES_MAX
-    });
-    if schemas.len() < all {
+    let mut too_many = BTreeSet::new();
+    for schema in first.into_iter().chain(then) {
+        let cost = schema.cost();
+        match rules + cost <= RULES_MAX {
+            true => rules += cost,
+            false => _ = too_many.insert(schema.name.clone()),
+        }
+    }
+    if !too_many.is_empty() {
         tracing::warn!(
-            ignored = all - schemas.len(),
-            "flow schemas take effect up to {RULES_MAX} rules in total"
+            ignored = too_many.len(),
+            "FlowSchemas are ignored: all together may have {RULES_MAX} rules and URLs; delete some, or give them fewer rules"
         );
+        schemas.retain(|schema| !too_many.contains(&schema.name));
     }
     schemas
+}
+
+/// The names of objects of every cluster.
+fn names_of(objects: Vec<BootstrapObject>) -> BTreeSet<String> {
+    let name = |object: BootstrapObject| object.object["metadata"]["name"].as_str().map(str::to_owned);
+    objects.into_iter().filter_map(name).collect()
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orlop_api::registry::flow_control::GROUP;
 use orlop_store::{Key, Kv, Record, Revision, Snapshot, WatchError, Watcher};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +13,7 @@ use super::matching::Schema;
 use crate::dispatch::key_names;
 use crate::encode::stored;
 use crate::projection::Projection;
-use crate::registry::{Kind, by_resource};
+use crate::registry::{Kind, flow_control_kinds};
 
 /// Delay before a new attempt to watch.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -26,17 +25,11 @@ pub(in crate::limits) struct FlowObjects {
     pub(super) schemas: BTreeMap<String, Arc<Schema>>,
 }
 
-/// The two kinds; `None` if they are not served.
-fn kinds() -> Option<(&'static dyn Kind, &'static dyn Kind)> {
-    let of = |plural: &str| by_resource(GROUP, "v1", plural);
-    of("prioritylevelconfigurations").zip(of("flowschemas"))
-}
-
 impl FlowObjects {
     /// Reads all objects.
     pub(in crate::limits) fn read(head: &Snapshot<Projection>) -> Self {
         let mut objects = FlowObjects::default();
-        let Some((levels, schemas)) = kinds() else { return objects };
+        let Some((levels, schemas)) = flow_control_kinds() else { return objects };
         for record in head.range(levels.storage_prefix(), None) {
             set(&mut objects.levels, levels, &record.key, Some(record), PriorityLevel::of);
         }
@@ -72,7 +65,7 @@ pub(in crate::limits) async fn follow(
     closing: CancellationToken,
     apply: impl Fn(&FlowObjects),
 ) {
-    let Some((levels, schemas)) = kinds() else { return };
+    let Some((levels, schemas)) = flow_control_kinds() else { return };
     loop {
         let head = store.head();
         let watch = |kind: &dyn Kind, after: Revision| store.watch(kind.storage_prefix(), after);
@@ -85,7 +78,8 @@ pub(in crate::limits) async fn follow(
                 let mut objects = FlowObjects::read(&head);
                 drop(head);
                 apply(&objects);
-                let following = apply_changes(&apply, &mut objects, level_watch, schema_watch);
+                let following =
+                    apply_changes(&apply, &mut objects, (levels, level_watch), (schemas, schema_watch));
                 let Some(Err(error)) = closing.run_until_cancelled(following).await else { return };
                 tracing::debug!(%error, "the watch of flow control is restarted");
             }
@@ -101,10 +95,9 @@ pub(in crate::limits) async fn follow(
 async fn apply_changes(
     apply: &impl Fn(&FlowObjects),
     objects: &mut FlowObjects,
-    mut level_watch: Watcher<Projection>,
-    mut schema_watch: Watcher<Projection>,
+    (levels, mut level_watch): (&dyn Kind, Watcher<Projection>),
+    (schemas, mut schema_watch): (&dyn Kind, Watcher<Projection>),
 ) -> Result<std::convert::Infallible, WatchError> {
-    let Some((levels, schemas)) = kinds() else { return std::future::pending().await };
     loop {
         tokio::select! {
             events = level_watch.next() => for event in &events? {

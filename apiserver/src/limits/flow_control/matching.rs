@@ -29,7 +29,7 @@ pub(super) enum Distinguisher {
 struct Rule {
     users: Names,
     groups: Names,
-    /// Namespace and name of service accounts; `*` is every account of the namespace.
+    /// Namespace and name of service accounts, sorted; `*` is every account of the namespace.
     accounts: Vec<(String, String)>,
     resources: Vec<ResourceRule>,
     urls: Vec<UrlRule>,
@@ -88,7 +88,8 @@ impl Names {
         if subresource.is_empty() {
             return self.has(resource);
         }
-        names.iter().any(|name| name.split_once('/') == Some((resource, subresource)))
+        let wanted = || resource.bytes().chain([b'/']).chain(subresource.bytes());
+        names.binary_search_by(|name| name.bytes().cmp(wanted())).is_ok()
     }
 
     fn is_all(&self) -> bool {
@@ -122,10 +123,10 @@ impl Schema {
         }
     }
 
-    /// The cost of a comparison with a request, in rules.
+    /// The cost of a comparison with a request, in rules. Lists of names are sorted, so their length hardly counts.
     pub(super) fn cost(&self) -> usize {
         let urls = |rule: &Rule| rule.urls.iter().map(|rule| rule.urls.len()).sum::<usize>();
-        self.rules.iter().map(|rule| 1 + rule.resources.len() + urls(rule)).sum()
+        self.rules.iter().map(|rule| 1 + rule.resources.len() + urls(rule)).sum::<usize>().max(1)
     }
 
     /// Whether it matches a request. `is_resource` is false for non-resource paths. `info` has the other attributes of the
@@ -160,6 +161,7 @@ impl Rule {
                 _ => {}
             }
         }
+        accounts.sort_unstable();
         // Among subjects, unlike in lists, `*` need not be alone.
         let subjects = |names: Vec<String>| match names.iter().any(|name| name == "*") {
             true => Names::All,
@@ -185,8 +187,12 @@ impl Rule {
         }
         let account = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
         account.is_some_and(|(namespace, name)| {
-            let is = |(of, wanted): &(String, String)| of == namespace && (wanted == "*" || wanted == name);
-            self.accounts.iter().any(is)
+            let has = |name: &str| {
+                let order =
+                    |(of, other): &(String, String)| (of.as_str(), other.as_str()).cmp(&(namespace, name));
+                self.accounts.binary_search_by(order).is_ok()
+            };
+            has("*") || has(name)
         })
     }
 

@@ -143,6 +143,23 @@ fn rules_and_levels_are_bounded() {
     assert!(levels.iter().any(|level| level.name == "workload-low"));
     let schemas = chosen_schemas(&objects, &levels);
     assert!(schemas.len() > RULES_MAX / 4 && schemas.len() < RULES_MAX);
+    assert!(schemas.iter().any(|schema| schema.name == "global-default"), "those of the cluster stay");
+    assert!(schemas.is_sorted_by_key(|schema| schema.precedence));
+}
+
+#[test]
+fn schema_that_does_not_fit_displaces_no_other() {
+    let mut objects = bootstrap();
+    let urls: Vec<String> = (0..=RULES_MAX).map(|number| format!("/x{number}")).collect();
+    let large = json!({"metadata": {"name": "large"}, "spec": {
+        "matchingPrecedence": 2, "priorityLevelConfiguration": {"name": "system"},
+        "rules": [{"nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": urls}]}],
+    }});
+    let before = objects.schemas.len();
+    objects.schemas.insert("large".to_owned(), Arc::new(Schema::of(&large)));
+    let schemas = chosen_schemas(&objects, &chosen_levels(&objects));
+    assert_eq!(schemas.len(), before);
+    assert!(schemas.iter().all(|schema| schema.name != "large"));
 }
 
 #[test]

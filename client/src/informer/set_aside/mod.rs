@@ -20,14 +20,16 @@ impl<K: Object> Informer<K> {
     /// # Errors
     /// The object exists, and no version of it could be decoded.
     pub fn find(&self, key: &str) -> Result<Option<Arc<K>>, Undecodable> {
-        match (self.get(key), self.shared.set_aside.lock().get(key)) {
-            (None, Some(object)) => Err(object.clone()),
+        // In this order: an object is cached before it leaves `set_aside`.
+        let aside = self.shared.set_aside.lock().get(key).cloned();
+        match (self.get(key), aside) {
+            (None, Some(object)) => Err(object),
             (cached, _) => Ok(cached),
         }
     }
 
     /// Succeeds if the cache contains the current version of every object. A controller that deletes something because no object refers
-    /// to it checks this before.
+    /// to it checks this before it reads the objects: one that is decoded in between is then among them.
     ///
     /// # Errors
     /// The current version of this object could not be decoded.
@@ -54,14 +56,20 @@ impl<K: Object> Informer<K> {
     pub(super) fn put_aside(&self, key: &Arc<str>, object: Undecodable) {
         // The cached object was deleted if another one has its name.
         let uid = Uid::from(object.uid.as_str());
-        if self.get_kept(key).is_some_and(|cached| *cached.uid() != uid) {
-            self.delete(key);
+        let is_replaced = self.get_kept(key).is_some_and(|cached| *cached.uid() != uid);
+        let known = self.shared.set_aside.lock().insert(Arc::clone(key), object.clone());
+        if is_replaced {
+            // Only now: the handlers find that the new object exists.
+            self.drop_cached(key);
+        }
+        if known.as_ref() == Some(&object) {
+            // Listed again: each version is one failure.
+            return;
         }
         if let Some(reporter) = self.shared.reporter.get() {
             reporter.add(key, &object.error);
         }
         let text = object.to_string();
-        let known = self.shared.set_aside.lock().insert(Arc::clone(key), object);
         match known {
             None => tracing::warn!(kind = std::any::type_name::<K>(), "an object is set aside: {text}"),
             Some(_) => {
@@ -99,8 +107,13 @@ impl<K: Object> Informer<K> {
 
     /// Removes an object that no longer exists and whose last state is unknown.
     pub(super) fn delete(&self, key: &Arc<str>) {
+        self.forget_aside(key);
+        self.drop_cached(key);
+    }
+
+    /// Removes an object from the cache and calls the handlers.
+    fn drop_cached(&self, key: &Arc<str>) {
         contained("deletion", key, || {
-            self.forget_aside(key);
             let handlers = self.handlers();
             let change = self.write().take(key, None);
             change.iter().for_each(|change| super::deliver_all(&handlers, change));

@@ -16,7 +16,7 @@ use orlop_client::recorder::{EventType, Recorder};
 use orlop_client::worker;
 use parking_lot::Mutex;
 
-use super::allocation::{is_node_ready, zone};
+use super::allocation::{is_node_ready, shares, zone};
 use super::decide::{Situation, decide};
 use super::endpoint::{MANAGER, address_types};
 use super::topology::{HintEvent, Topology};
@@ -136,8 +136,10 @@ impl Control {
     /// Computes the shares of the zones. Returns the Services to sync.
     fn set_nodes(&self) -> Vec<String> {
         let nodes = self.nodes.kept();
+        // Decoded before the lock, for which the syncs wait.
+        let shares = shares(nodes.iter().map(PackedObject::get));
         let mut topology = self.topology.lock();
-        topology.set_nodes(nodes.iter().map(PackedObject::get));
+        topology.set_shares(shares);
         topology.overloaded()
     }
 

@@ -2,6 +2,7 @@
 //! recorded answers of kube-controller-manager.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
@@ -9,6 +10,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::allocation::shares;
 use super::decide::{Decision, MOST_MISSING, Situation, decide};
 use super::run;
 use super::topology::{HintEvent, Topology};
@@ -36,7 +38,7 @@ impl World {
     fn new(service: Value, pods: &[Value], nodes: &[Value]) -> Self {
         let nodes: Vec<Arc<Node>> = nodes.iter().cloned().map(typed).map(Arc::new).collect();
         let mut topology = Topology::default();
-        topology.set_nodes(nodes.iter().map(Arc::as_ref));
+        topology.set_shares(shares(nodes.iter().map(Arc::as_ref)));
         let topology = Mutex::new(topology);
         let pods = pods.iter().cloned().map(typed).map(Arc::new).collect();
         Self { service: typed(service), pods, nodes, slices: Vec::new(), topology }
@@ -275,7 +277,7 @@ fn topology_mode_assigns_endpoints_to_zones() {
         "1 three in zone a, one in b"
     );
     assert!(world.topology.lock().overloaded().is_empty(), "2");
-    world.topology.lock().set_nodes(std::iter::empty::<Arc<Node>>());
+    world.topology.lock().set_shares(BTreeMap::new());
     assert_eq!(world.topology.lock().overloaded(), ["ns/s"], "3 the nodes are gone");
     let text = "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes";
     assert_eq!(world.settle().event, disabled(text), "3");

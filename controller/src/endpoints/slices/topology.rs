@@ -1,15 +1,14 @@
 //! Assigns the endpoints of a Service to zones in proportion to their CPUs, for the annotation
 //! `service.kubernetes.io/topology-mode: Auto`. Pure state without requests. Upstream: topologycache.
 
-use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use orlop_client::meta::annotation;
 use orlop_client::names::{ANN_TOPOLOGY_AWARE_HINTS, ANN_TOPOLOGY_MODE};
 
-use super::allocation::{Allocation, Zones, allocate, is_overloaded, shares};
+use super::allocation::{Allocation, Zones, allocate, is_overloaded};
 use super::hints::{HintedSlices, for_zone, is_ready};
 use crate::endpoints::slice::endpoints;
 
@@ -54,9 +53,9 @@ pub fn is_requested(service: &Service) -> bool {
 }
 
 impl Topology {
-    /// Computes the shares of the zones.
-    pub fn set_nodes(&mut self, nodes: impl IntoIterator<Item = impl Borrow<Node>>) {
-        self.shares = shares(nodes);
+    /// Sets the shares of the zones.
+    pub fn set_shares(&mut self, shares: BTreeMap<String, f64>) {
+        self.shares = shares;
     }
 
     /// The Services that a change of the shares affects.
