@@ -189,6 +189,7 @@ impl Server {
         let service = ServiceBuilder::new()
             .layer(from_fn_with_state(self.inner.clone(), handler::frame))
             .option_layer(record)
+            .layer(from_fn(handler::deadline::check))
             .layer(from_fn_with_state(self.inner.limits.clone(), limits::admit))
             .layer(from_fn_with_state(self.inner.clone(), authorization::authorize))
             .layer(from_fn_with_state(self.inner.clone(), routes::offload::bodies))
