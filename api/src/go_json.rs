@@ -1,5 +1,6 @@
 //! Values as Go prints them in upstream's messages.
 
+use orlop_apimachinery::quoted;
 use serde_json::Value;
 
 /// The JSON of a value as Go's `encoding/json` writes it: without characters that have a meaning in HTML, and with Go's form of
@@ -18,7 +19,8 @@ pub fn display(value: &Value) -> String {
             Some(float) => general_float(float),
             None => number.to_string(),
         },
-        Value::Null | Value::Bool(_) | Value::String(_) => value.to_string(),
+        Value::String(text) => quoted(text),
+        Value::Null | Value::Bool(_) => value.to_string(),
     }
 }
 
@@ -98,7 +100,7 @@ mod tests {
     fn values_are_printed_like_go() {
         for (value, encoded, displayed) in [
             (json!(null), "null", "null"),
-            (json!("a<b>\u{2028}\n"), r#""a\u003cb\u003e\u2028\n""#, "\"a<b>\u{2028}\\n\""),
+            (json!("a<b>\u{2028}\n"), r#""a\u003cb\u003e\u2028\n""#, r#""a<b>\u2028\n""#),
             (json!(5), "5", "5"),
             (json!(-7.0), "-7", "-7"),
             (json!(0.5), "0.5", "0.5"),

@@ -10,9 +10,10 @@ use crate::status::ApiError;
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Parses the part after the `?`.
+    /// Parses the part after the `?`, as Go's `url.Values`: a pair with a semicolon or a bad escape is left out, and the
+    /// other pairs count.
     pub fn parse(raw: Option<&str>) -> Self {
-        Query(form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).into_owned().collect())
+        Query(raw.unwrap_or_default().split('&').filter_map(pair).collect())
     }
 
     /// Whether the parameter is present.
@@ -40,11 +41,75 @@ impl Query {
         self.get(name).is_some_and(query_bool)
     }
 
-    /// An integer; absent or empty is `None`.
+    /// An integer; absent is `None`.
+    ///
+    /// # Errors
+    /// 400 if it is not an integer. Like upstream (apimachinery `pkg/runtime/conversion.go`), an empty value is none.
     pub fn int(&self, name: &str) -> Result<Option<i64>, ApiError> {
-        match self.text(name) {
-            "" => Ok(None),
-            text => query_int(text).map(Some).map_err(ApiError::bad_request),
+        self.get(name).map(|text| query_int(text).map_err(ApiError::bad_request)).transpose()
+    }
+}
+
+/// A pair of a query; `None` if Go's `url.ParseQuery` leaves it out.
+fn pair(text: &str) -> Option<(String, String)> {
+    if text.is_empty() || text.contains(';') {
+        return None;
+    }
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    Some((unescape(key)?, unescape(value)?))
+}
+
+/// Decodes `+` and `%XX`; `None` if an escape is incomplete.
+fn unescape(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'+' => b' ',
+            b'%' => hex(bytes.next()?)? << 4 | hex(bytes.next()?)?,
+            byte => byte,
+        });
+    }
+    Some(match String::from_utf8(out) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_parsed_as_in_go() {
+        for (case, raw, want) in [
+            ("1 pairs in order", "a=1&b=2&a=3", vec![("a", "1"), ("b", "2"), ("a", "3")]),
+            ("2 no value", "a&b=", vec![("a", ""), ("b", "")]),
+            ("3 escapes", "a%20b=c+d%2Be%c3%a9", vec![("a b", "c d+e\u{e9}")]),
+            ("4 a bad escape", "a=%zz&b=2", vec![("b", "2")]),
+            ("5 an incomplete escape", "a=1%2&b%=2&c=3", vec![("c", "3")]),
+            ("6 a semicolon", "a=1;b=2&c=3", vec![("c", "3")]),
+            ("7 an escaped semicolon", "a=1%3Bb", vec![("a", "1;b")]),
+            ("8 empty pairs", "&&a=1&", vec![("a", "1")]),
+            ("9 more equal signs", "a=b=c&=d", vec![("a", "b=c"), ("", "d")]),
+            ("10 no UTF-8", "a=%ff", vec![("a", "\u{fffd}")]),
+            ("11 nothing", "", vec![]),
+        ] {
+            let got = Query::parse(Some(raw)).0;
+            let got: Vec<_> = got.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            assert_eq!(got, want, "{case}");
         }
+    }
+
+    #[test]
+    fn empty_number_is_an_error() {
+        let number = |raw: &str| Query::parse(Some(raw)).int("limit").map_err(|error| error.message);
+        assert_eq!(number(""), Ok(None));
+        assert_eq!(number("limit=5&limit=x"), Ok(Some(5)));
+        assert_eq!(number("limit="), Err("strconv.ParseInt: parsing \"\": invalid syntax".to_owned()));
     }
 }

@@ -54,13 +54,17 @@ pub(crate) fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<Strin
     (!values.is_empty()).then(|| values.join(","))
 }
 
-/// Whether to indent the response: on request, or for curl, Wget and browsers.
+/// Whether to indent the response: on request, or for curl, Wget and browsers (upstream: apiserver
+/// `handlers/negotiation/negotiate.go`, isPrettyPrint).
 pub(crate) fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
-    if query.has("pretty") {
-        return query.flag("pretty");
+    match query.text("pretty") {
+        "" => {
+            let agent = headers.get(header::USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
+            ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person.as_bytes()))
+        }
+        // Go's `strconv.ParseBool`.
+        given => matches!(given, "1" | "t" | "T" | "true" | "TRUE" | "True"),
     }
-    let agent = headers.get(header::USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
-    ["curl/", "Wget/", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person.as_bytes()))
 }
 
 /// 429: the request needs more memory than is free; 413 if it needs more than the limit.

@@ -56,7 +56,11 @@ impl HandlerChain {
                 Ok(request) => admitted(request).await,
                 Err(refusal) => *refusal,
             };
-        let recorded = |request| audit::layer::record(server.audit.as_ref(), request, impersonated);
+        let timed = async move |request: Request| match handler::deadline::rejection(&request) {
+            Some(rejection) => rejection,
+            None => impersonated(request).await,
+        };
+        let recorded = |request| audit::layer::record(server.audit.as_ref(), request, timed);
         handler::frame(server, request, recorded).await
     }
 }

@@ -3,15 +3,19 @@
 
 mod apply;
 mod discovery;
+mod documents;
 mod expressions;
 mod fields;
 mod lifecycles;
 mod lists;
 mod namespaces;
 mod owners;
+mod parameters;
 mod pods;
 mod protection;
+mod rejections;
 mod resource_table;
+mod rows;
 mod volumes;
 mod watches;
 

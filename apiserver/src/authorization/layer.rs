@@ -156,7 +156,7 @@ fn restricted<'r>(
 }
 
 /// The attributes of a request; an earlier step may have computed them.
-fn info_of(request: &Request) -> Cow<'_, RequestInfo> {
+pub(crate) fn info_of(request: &Request) -> Cow<'_, RequestInfo> {
     match request.extensions().get::<Arc<RequestInfo>>() {
         Some(info) => Cow::Borrowed(info),
         None => Cow::Owned(RequestInfo::of_request(request)),

@@ -1,5 +1,6 @@
 //! Request handling: response headers, time limit, body, and the verb that serves the request.
 
+pub(crate) mod deadline;
 pub(crate) mod long_running;
 mod plan;
 mod weight;
@@ -15,7 +16,6 @@ use futures::FutureExt as _;
 use http::{HeaderValue, header};
 use http_body::Body as _;
 
-use orlop_apimachinery::duration;
 use orlop_store::ReservedMemory;
 use tokio::time::Instant;
 
@@ -240,16 +240,14 @@ pub(crate) fn probe(method: &http::Method, path: &str, query: &Query) -> Result<
     time_limit(verb, query, WRITE_TIME_MAX).map(|_| ())
 }
 
-/// The time limit of a request: the server's limit, or less if the client asks for it. A watch has its own limit
-/// and, as upstream, ignores `timeout`.
+/// The time limit of a request: the server's limit, or less if the client asks for it. Long-running requests have
+/// their own limits and, as upstream, ignore `timeout`.
 fn time_limit(verb: Verb, query: &Query, granted: Duration) -> Result<Duration, ApiError> {
     let granted = if verb.is_mutating() { granted.min(WRITE_TIME_MAX) } else { granted };
-    let (Some(text), false) = (query.get("timeout"), verb == Verb::Watch) else { return Ok(granted) };
-    let (text, negative) = text.strip_prefix('-').map_or((text, false), |text| (text, true));
-    let asked = duration::parse(text).map_err(|why| {
-        ApiError::bad_request(format!("invalid timeout specified in the request URL - {why}"))
-    })?;
-    Ok(if asked.is_zero() || negative { granted } else { asked.min(granted) })
+    if matches!(verb, Verb::Watch | Verb::Connect) {
+        return Ok(granted);
+    }
+    Ok(deadline::requested(query)?.map_or(granted, |asked| asked.min(granted)))
 }
 
 /// Runs a verb. The futures of writes are large and boxed: a request moves the future of its handler, of whatever verb.
@@ -316,7 +314,15 @@ mod tests {
             ("7 not for watches", Verb::Watch, "timeout=nonsense", Ok(60_000)),
             ("8 below zero", Verb::Get, "timeout=-5s", Ok(60_000)),
             ("9 a number alone", Verb::Get, "timeout=5", Err("time: missing unit in duration \"5\"")),
-            ("10 empty", Verb::Delete, "timeout=", Err("time: invalid duration \"\"")),
+            (
+                "10 a negative number alone",
+                Verb::Get,
+                "timeout=-5",
+                Err("time: missing unit in duration \"-5\""),
+            ),
+            ("11 empty", Verb::Delete, "timeout=", Ok(34_000)),
+            ("12 not for connections", Verb::Connect, "timeout=nonsense", Ok(60_000)),
+            ("13 the first of two", Verb::Get, "timeout=2s&timeout=x", Ok(2_000)),
         ] {
             let got = time_limit(verb, &Query::parse(Some(query)), minute);
             let got = got.map(|limit| limit.as_millis()).map_err(|error| (error.code, error.message));
@@ -334,8 +340,11 @@ mod tests {
             ("3 a browser", "Mozilla/5.0 (X11)", "", true),
             ("4 curl with pretty=false", "curl/8.5.0", "pretty=false", false),
             ("5 a program with pretty=1", "kubectl/v1.36.0", "pretty=1", true),
-            ("6 an empty yes", "", "pretty", true),
-            ("7 not at the beginning", "my curl/8", "", false),
+            ("6 empty is absent", "", "pretty", false),
+            ("7 empty is absent for curl", "curl/8.5.0", "pretty=", true),
+            ("8 no boolean is no", "curl/8.5.0", "pretty=yes", false),
+            ("9 an upper case letter", "", "pretty=T", true),
+            ("10 not at the beginning", "my curl/8", "", false),
         ] {
             let mut headers = http::HeaderMap::new();
             headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));

@@ -1,5 +1,6 @@
 //! Health endpoints: `/healthz`, `/livez` and `/readyz`, with verbose output and individual checks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,6 +12,7 @@ use axum::routing::any;
 use crate::encode::answer;
 use crate::state::Inner;
 use orlop_api::query::Query;
+use orlop_apimachinery::quoted;
 
 /// A health check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,15 +108,13 @@ async fn report(server: &Inner, name: &str, checks: &[Check], query: &Query) -> 
         };
         text.push_str(&line);
     }
-    let unknown: Vec<String> = excluded
-        .iter()
-        .filter(|name| !checks.iter().any(|check| check.name() == **name))
-        .map(|name| format!("{name:?}"))
-        .collect();
+    let unknown: BTreeSet<&str> =
+        excluded.iter().copied().filter(|name| !checks.iter().any(|check| check.name() == *name)).collect();
+    let unknown: Vec<String> = unknown.into_iter().map(quoted).collect();
     if !unknown.is_empty() {
         text.push_str(&format!(
             "warn: some health checks cannot be excluded: no matches for {}\n",
-            unknown.join(", ")
+            unknown.join(",")
         ));
     }
     if !well {

@@ -1,11 +1,12 @@
 //! Version endpoint `/version`: the Kubernetes release that this server corresponds to.
 
 use axum::response::Response;
-use http::HeaderMap;
+use http::{HeaderMap, header};
+use orlop_api::status::ApiError;
 use serde_json::json;
 
 use crate::encode::answer;
-use crate::encode::negotiate::RequestedEncoding;
+use crate::encode::negotiate::{RequestedEncoding, error_media};
 
 const MAJOR: &str = "1";
 const MINOR: &str = "36";
@@ -40,7 +41,19 @@ fn platform() -> String {
     format!("{}/{}", std::env::consts::OS, goarch())
 }
 
-pub(super) async fn version(_headers: HeaderMap) -> Response {
+/// Upstream's router serves this path as JSON only.
+fn accepts_json(accept: &str) -> bool {
+    let bases = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
+    accept.is_empty() || bases.into_iter().any(|base| matches!(base, "*/*" | "application/json"))
+}
+
+pub(super) async fn version(headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !accepts_json(accept) {
+        let why = "406: Not Acceptable\n\nAvailable representations: application/json";
+        let error = ApiError::not_acceptable(why).with_empty_details();
+        return answer::error(&error, error_media(Some(accept)), false);
+    }
     let wanted = RequestedEncoding { pretty: true, ..RequestedEncoding::JSON };
     let version = json!({
         "major": MAJOR,

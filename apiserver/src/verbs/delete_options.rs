@@ -35,9 +35,10 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Parses and validates the options of a request.
+    /// Parses and validates the options of a request (upstream: apimachinery `Convert_url_Values_To_v1_DeleteOptions` for
+    /// those in the query).
     pub(crate) fn parse(request: &Request) -> Result<Self, ApiError> {
-        if !request.body.iter().all(u8::is_ascii_whitespace) {
+        if !request.body.is_empty() {
             return Self::from_body(&decode_typed(SCHEMA, request.media()?, &request.body)?);
         }
         let query = &request.query;
@@ -45,6 +46,11 @@ impl DeleteOptions {
         let options = DeleteOptions {
             grace_period_seconds: query.int("gracePeriodSeconds")?,
             orphan_dependents: query.has("orphanDependents").then(|| query.flag("orphanDependents")),
+            uid: query.get("uid").filter(|uid| !uid.is_empty()).map(str::to_owned),
+            resource_version: query
+                .get("resourceVersion")
+                .filter(|given| !given.is_empty())
+                .map(str::to_owned),
             dry_run: dry_run(query, &mut errors),
             ignores_read_error: query.flag(IGNORE_READ_ERROR),
             ..DeleteOptions::default()
@@ -76,7 +82,7 @@ impl DeleteOptions {
             errors.invalid(&path, policy, why);
         }
         self.propagation = match policy {
-            None | Some("") => None,
+            None => None,
             Some("Background") => Some(Propagation::Background),
             Some("Foreground") => Some(Propagation::Foreground),
             Some("Orphan") => Some(Propagation::Orphan),

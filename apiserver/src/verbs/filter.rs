@@ -24,8 +24,15 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Parses `labelSelector` and `fieldSelector`; `extra` allows fields that upstream rejects.
+    /// Parses `labelSelector` and `fieldSelector`, and checks the fields; `extra` allows fields that upstream rejects.
     pub(crate) fn parse(kind: &KindRef, query: &Query, extra: bool) -> Result<Self, ApiError> {
+        let filter = Self::parse_syntax(kind, query)?;
+        filter.check_fields(extra)?;
+        Ok(filter)
+    }
+
+    /// Parses `labelSelector` and `fieldSelector`. The fields may be unknown.
+    pub(crate) fn parse_syntax(kind: &KindRef, query: &Query) -> Result<Self, ApiError> {
         let labels = match query.text("labelSelector") {
             "" => None,
             text => Some(
@@ -38,12 +45,19 @@ impl Filter {
                 fields::Selector::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?,
             ),
         };
-        if let Some(fields) = &fields {
-            for term in fields.terms() {
-                check_field(&**kind, &term.field, extra)?;
-            }
-        }
         Ok(Filter { kind: kind.clone(), labels, fields, named: None })
+    }
+
+    /// 400 if the kind does not have a field; `extra` allows fields that upstream rejects.
+    pub(crate) fn check_fields(&self, extra: bool) -> Result<(), ApiError> {
+        let terms = self.fields.iter().flat_map(|fields| fields.terms());
+        terms.map(|term| check_field(&*self.kind, &term.field, extra)).collect()
+    }
+
+    /// Whether the field selector permits a name that the path selects: it may require only this name.
+    pub(crate) fn permits_name(&self, name: &str) -> bool {
+        let fields = self.fields.as_ref().filter(|fields| !fields.is_everything());
+        fields.is_none_or(|fields| fields.requires_exact("metadata.name") == Some(name))
     }
 
     /// Restricts the selection to one name.
@@ -146,8 +160,23 @@ impl Filter {
     }
 }
 
+/// Whether the kind is one of those that do not have even an empty namespace as a field (upstream: pkg/apis/core/v1/conversion.go
+/// and pkg/apis/certificates/v1/conversion.go).
+fn lacks_namespace(kind: &dyn Kind) -> bool {
+    let names = kind.names();
+    matches!(
+        (names.group, names.kind),
+        ("", "Node" | "Namespace") | ("certificates.k8s.io", "CertificateSigningRequest")
+    )
+}
+
 fn check_field(kind: &dyn Kind, field: &str, extra: bool) -> Result<(), ApiError> {
-    if field == "metadata.name" || field == "metadata.namespace" || kind.selectable().contains(&field) {
+    let has_field = match field {
+        "metadata.name" => true,
+        "metadata.namespace" => !lacks_namespace(kind),
+        field => kind.selectable().contains(&field),
+    };
+    if has_field {
         return Ok(());
     }
     if extra && kind.extra_selectable().contains(&field) {

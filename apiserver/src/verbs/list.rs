@@ -39,8 +39,9 @@ pub(crate) async fn list(request: &Request) -> Result<Response, ApiError> {
 pub(crate) async fn select(request: &Request) -> Result<Listed, ApiError> {
     let query = &request.query;
     check_numbers(query)?;
+    let filter = Filter::parse_syntax(request.kind_ref(), query)?;
     check_options(request)?;
-    let filter = Filter::parse(request.kind_ref(), query, request.server.config.extra_field_selectors)?;
+    filter.check_fields(request.server.config.extra_field_selectors)?;
     let limit = usize::try_from(query.int("limit")?.unwrap_or(0)).unwrap_or(0);
     let prefix = request.resource.prefix();
     let page = page(request, &prefix, limit).await?;
@@ -54,7 +55,7 @@ pub(crate) async fn select(request: &Request) -> Result<Listed, ApiError> {
 
 /// Numeric parameters must be valid even where a list or watch does not use them.
 pub(crate) fn check_numbers(query: &Query) -> Result<(), ApiError> {
-    query.int("limit").and(query.int("timeoutSeconds")).map(drop)
+    query.int("timeoutSeconds").and(query.int("limit")).map(drop)
 }
 
 /// The snapshot to list, the start key and the limit.
@@ -65,7 +66,9 @@ struct Page {
     limit: usize,
 }
 
-fn check_options(request: &Request) -> Result<(), ApiError> {
+/// 422 if the options of a list contradict each other (upstream: apimachinery
+/// `apis/meta/internalversion/validation`).
+pub(crate) fn check_options(request: &Request) -> Result<(), ApiError> {
     let query = &request.query;
     let mut errors = FieldErrors::new();
     let path = Path::new("resourceVersionMatch");

@@ -61,7 +61,7 @@ impl WriteOptions {
 
 /// Whether the request is a dry run; any value other than `All` is an error.
 pub(crate) fn dry_run(query: &Query, errors: &mut FieldErrors) -> bool {
-    let values: Vec<&str> = query.all("dryRun").filter(|value| !value.is_empty()).collect();
+    let values: Vec<&str> = query.all("dryRun").collect();
     check_dry_run(&values, errors)
 }
 
@@ -79,8 +79,9 @@ fn field_manager(manager: &str, errors: &mut FieldErrors) {
     if manager.len() > FIELD_MANAGER_MAX {
         errors.too_long(&path, FIELD_MANAGER_MAX);
     }
-    let odd = manager.chars().enumerate().find(|(_, c)| c.is_control());
-    if let Some((at, c)) = odd {
+    // Each error contains the whole name: of a name that is too long, only the first character is reported.
+    let reported = if manager.len() > FIELD_MANAGER_MAX { 1 } else { FIELD_MANAGER_MAX };
+    for (at, c) in manager.char_indices().filter(|(_, c)| c.is_control()).take(reported) {
         errors.invalid(
             &path,
             manager,

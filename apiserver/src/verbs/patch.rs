@@ -21,10 +21,7 @@ use orlop_codec::patch::{self, PatchKind};
 
 /// Patches an object.
 pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, ApiError> {
-    let content_type = request.content_type.as_deref().unwrap_or_default();
-    let Some(patch_kind) = PatchKind::from_content_type(content_type) else {
-        return Err(ApiError::unsupported_media_type("415: Unsupported Media Type").with_empty_details());
-    };
+    let patch_kind = patch_kind(request)?;
     let wanted = request.wanted(Endpoint::Single)?;
     if patch_kind == PatchKind::Apply {
         return apply::apply(request, part, wanted).await;
@@ -44,6 +41,25 @@ pub(crate) async fn patch(request: &Request, part: Part) -> Result<Response, Api
             Err(without_reason(error, request))
         }
         Err(error) => Err(error),
+    }
+}
+
+/// The type of a patch.
+///
+/// # Errors
+/// 415 if it is unknown: from upstream's router for built-in kinds, and from the handler for custom kinds, which have no
+/// strategic merge patches.
+pub(crate) fn patch_kind(request: &Request) -> Result<PatchKind, ApiError> {
+    let given = PatchKind::from_content_type(request.content_type.as_deref().unwrap_or_default());
+    match given {
+        None if !request.kind().is_custom() => {
+            Err(ApiError::unsupported_media_type("415: Unsupported Media Type").with_empty_details())
+        }
+        Some(given) if given != PatchKind::Strategic || !request.kind().is_custom() => Ok(given),
+        None | Some(_) => Err(ApiError::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        )),
     }
 }
 
@@ -116,12 +132,6 @@ pub(crate) fn patched(
     let Some(ty) = types().named(schema) else {
         return Err(ApiError::internal(format!("no type {schema} is known")));
     };
-    if is_custom && patch_kind == PatchKind::Strategic {
-        return Err(ApiError::unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: \
-             application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
-        ));
-    }
     let document = versioned(names, old);
     let result = patch::apply(patch_kind, document, body, ty)?;
     let mut warnings = result.warnings;

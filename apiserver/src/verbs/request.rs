@@ -11,7 +11,7 @@ use crate::admission::webhook::WebhookIndex;
 use crate::audit::context::AuditContext;
 use crate::authentication::StreamCredential;
 use crate::dispatch::{self, Resource};
-use crate::encode::negotiate::{Endpoint, RequestedEncoding, negotiate, none_offered};
+use crate::encode::negotiate::{Endpoint, RequestedEncoding, negotiate, negotiate_unrouted};
 use crate::encode::stored;
 use crate::limits::connection::Connection;
 use crate::projection::Projection;
@@ -82,13 +82,25 @@ impl Request {
     /// Negotiates the format of the response.
     pub(crate) fn wanted(&self, endpoint: Endpoint) -> Result<RequestedEncoding, ApiError> {
         let list_route = self.resource.name.is_empty() && endpoint != Endpoint::Single;
-        let offered = self.accept.as_deref().filter(|_| self.kind().is_custom()).and_then(without_protobuf);
-        let wanted = negotiate(offered.as_deref().or(self.accept.as_deref()), endpoint, list_route);
-        // Upstream's router knows only the formats of built-in kinds.
-        let mut wanted =
-            wanted.map_err(|error| if self.kind().is_custom() { none_offered(endpoint) } else { error })?;
+        let endpoint = match endpoint {
+            Endpoint::Single if !self.has_table() => Endpoint::Tableless,
+            endpoint => endpoint,
+        };
+        let accept = self.accept.as_deref();
+        let mut wanted = if self.kind().is_custom() {
+            // Upstream's router knows only built-in kinds.
+            negotiate_unrouted(accept.and_then(without_protobuf).as_deref().or(accept), endpoint)?
+        } else {
+            negotiate(accept, endpoint, list_route)?
+        };
         wanted.pretty |= self.pretty;
         Ok(wanted)
+    }
+
+    /// Whether the object of this request has a table (upstream: storages that implement `rest.TableConvertor`).
+    fn has_table(&self) -> bool {
+        self.kind().review().is_none()
+            && !matches!(self.resource.subresource.as_str(), "binding" | "eviction" | "token")
     }
 
     /// Runs a part of admission with lookups in the newest snapshot.
@@ -145,17 +157,29 @@ impl Request {
 
     /// The format of the body, or a 415.
     pub(crate) fn media(&self) -> Result<Media, ApiError> {
-        let text = self.content_type.as_deref().unwrap_or_default();
-        let base = text.split(';').next().unwrap_or_default().trim();
-        match base {
-            "" | "application/json" => Ok(Media::Json),
-            "application/yaml" => Ok(Media::Yaml),
-            "application/vnd.kubernetes.protobuf" => Ok(Media::Protobuf),
-            _ => Err(ApiError::unsupported_media_type(
+        media_type(self.content_type.as_deref().unwrap_or_default()).ok_or_else(|| {
+            ApiError::unsupported_media_type(
                 "the body of the request was in an unknown format - accepted media types include: \
                  application/json, application/yaml, application/vnd.kubernetes.protobuf",
-            )),
-        }
+            )
+        })
+    }
+}
+
+/// The format of a `Content-Type`, parsed as by Go's `mime.ParseMediaType`; `None` if it is unknown or malformed.
+fn media_type(text: &str) -> Option<Media> {
+    let (base, parameters) = text.split_once(';').unwrap_or((text, ""));
+    let is_well_formed = |part: &str| part.split_once('=').is_some_and(|(key, _)| !key.trim().is_empty());
+    let mut parameters = parameters.split(';').map(str::trim).filter(|part| !part.is_empty());
+    if !parameters.all(is_well_formed) {
+        return None;
+    }
+    match base.trim().to_ascii_lowercase().as_str() {
+        "" if text.is_empty() => Some(Media::Json),
+        "application/json" => Some(Media::Json),
+        "application/yaml" => Some(Media::Yaml),
+        "application/vnd.kubernetes.protobuf" => Some(Media::Protobuf),
+        _ => None,
     }
 }
 

@@ -61,10 +61,7 @@ pub(crate) async fn update(request: &Request) -> Result<Response, ApiError> {
 
 /// Patches the Scale, with any of the patch types.
 pub(crate) async fn patch(request: &Request) -> Result<Response, ApiError> {
-    let content_type = request.content_type.as_deref().unwrap_or_default();
-    let Some(patch_kind) = PatchKind::from_content_type(content_type) else {
-        return Err(ApiError::unsupported_media_type("415: Unsupported Media Type").with_empty_details());
-    };
+    let patch_kind = patch::patch_kind(request)?;
     let wanted = request.wanted(Endpoint::Single)?;
     if patch_kind == PatchKind::Apply {
         let options = WriteOptions::parse_apply(&request.query)?;

@@ -10,6 +10,7 @@ mod custom;
 mod duplicates;
 mod json;
 mod protobuf;
+mod registered;
 mod scalar;
 mod source;
 mod time;

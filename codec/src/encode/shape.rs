@@ -34,6 +34,10 @@ pub fn metadata_only(kind: &dyn Kind, version: &str, object: &Object) -> Value {
 
 /// The error for requesting the metadata of a list from an endpoint that returns one object.
 pub fn not_a_list(kind: &dyn Kind) -> ApiError {
+    if kind.is_custom() {
+        // Upstream's custom objects have the methods of lists (apimachinery `unstructured.Unstructured`).
+        return ApiError::plain_internal("content is not a list");
+    }
     ApiError::not_acceptable(format!(
         "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
         internal_type(kind)
@@ -48,8 +52,11 @@ pub fn is_a_list(kind: &dyn Kind) -> ApiError {
     ))
 }
 
-/// The package of upstream's internal type: the first part of the group, or `core` for core and events.
+/// Upstream's internal type. Its package is the first part of the group, or `core` for core and events.
 fn internal_type(kind: &dyn Kind) -> String {
+    if kind.is_custom() {
+        return "unstructured.Unstructured".to_owned();
+    }
     let names = kind.names();
     let package = match names.group.split('.').next().unwrap_or_default() {
         "" | "events" => "core",

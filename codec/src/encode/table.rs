@@ -51,6 +51,9 @@ const DEFAULT_COLUMNS: &[Column] = &[
     },
 ];
 
+/// Go's zero time: the creation time of a bookmark.
+const NO_TIME: &str = "0001-01-01T00:00:00Z";
+
 const NAME_DESCRIPTION: &str = "The name of the object, unique within its namespace and kind.";
 
 /// A table of objects of one kind.
@@ -171,6 +174,19 @@ impl Table {
         self.with_rows(metadata, records.into_iter().map(|record| self.stored_row(record)).collect(), columns)
     }
 
+    /// Builds the table of a bookmark, whose object has no content (upstream: apiserver `handlers/response.go`). The row of the
+    /// bookmark after the initial events includes its annotation, even if the other rows do not include their objects.
+    pub fn build_bookmark(&self, bookmark: Object, is_initial_end: bool, columns: bool) -> Value {
+        let metadata = single_metadata(&bookmark);
+        let partial = (is_initial_end && self.include == IncludeObject::None)
+            .then(|| shape::metadata_only(&*self.kind, self.version, &bookmark));
+        let mut row = self.row(bookmark, None);
+        if let Some(partial) = partial {
+            row["object"] = partial;
+        }
+        self.with_rows(metadata, vec![row], columns)
+    }
+
     fn with_rows(&self, metadata: Map<String, Value>, rows: Vec<Value>, columns: bool) -> Value {
         let has_own = self.kind.own_columns().is_some() || !self.kind.columns().is_empty();
         let definitions = if columns { self.definitions() } else { Value::Null };
@@ -213,8 +229,8 @@ impl Table {
         let cells = if let Some(cells) = cells {
             cells
         } else if self.kind.own_columns().is_none() && self.kind.columns().is_empty() {
-            let created = object.at(&["metadata", "creationTimestamp"]).cloned().unwrap_or_default();
-            vec![Value::from(object.name()), created]
+            let created = object.at(&["metadata", "creationTimestamp"]).cloned();
+            vec![Value::from(object.name()), created.unwrap_or_else(|| NO_TIME.into())]
         } else {
             self.kind.cells(&object, self.now())
         };

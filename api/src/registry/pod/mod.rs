@@ -230,11 +230,8 @@ impl Kind for Pod {
             "spec.hostNetwork" => {
                 object.at(&["spec", "hostNetwork"]).and_then(Value::as_bool).unwrap_or_default().to_string()
             }
-            "status.podIPs" => {
-                let addresses = object.at(&["status", "podIPs"]).and_then(Value::as_array);
-                let addresses = addresses.into_iter().flatten().filter_map(|entry| entry["ip"].as_str());
-                addresses.collect::<Vec<_>>().join(",")
-            }
+            // Upstream accepts the field and gives it no value (pkg/registry/core/pod/strategy.go, ToSelectableFields).
+            "status.podIPs" => String::new(),
             _ => object.str_at(&name.split('.').collect::<Vec<_>>()).to_owned(),
         }
     }

@@ -5,7 +5,9 @@ use http::{HeaderMap, header};
 use serde_json::Value;
 
 use crate::encode::answer;
-use crate::encode::negotiate::{Endpoint, Media, error_media, negotiate};
+use crate::encode::negotiate::{
+    Endpoint, Media, RequestedEncoding, aggregated_discovery, error_media, negotiate, negotiate_unrouted,
+};
 use orlop_api::status::ApiError;
 
 pub(super) fn accept(headers: &HeaderMap) -> Option<&str> {
@@ -19,34 +21,35 @@ pub(super) enum Form {
     Legacy,
 }
 
-pub(super) fn form(accept: Option<&str>) -> Result<Form, ApiError> {
-    for clause in accept.unwrap_or_default().split(',').map(str::trim) {
-        let params: Vec<&str> = clause.split(';').map(str::trim).collect();
-        let media = match params.first() {
-            Some(&"application/json") => Some(Media::Json),
-            Some(&"application/yaml") => Some(Media::Yaml),
-            Some(&"application/vnd.kubernetes.protobuf") => Some(Media::Protobuf),
-            Some(_) | None => None,
-        };
-        if !params.contains(&"as=APIGroupDiscoveryList") {
-            if media.is_some() || params.first() == Some(&"*/*") {
-                break;
-            }
-            continue;
-        }
-        if let Some(media) = media
-            && params.contains(&"g=apidiscovery.k8s.io")
-            && params.contains(&"v=v2")
-        {
-            return Ok(Form::Aggregated(media));
-        }
-    }
-    negotiate(accept, Endpoint::Single, false).map(|_| Form::Legacy)
+/// The component that serves a path upstream. The router rejects unknown media types itself, with a text of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ServedBy {
+    /// The router of a built-in group.
+    Router,
+    /// The aggregator or the handler of custom groups.
+    Handler,
 }
 
-pub(super) fn legacy(headers: &HeaderMap, document: &Value) -> Response {
-    let wanted = negotiate(accept(headers), Endpoint::Single, false);
-    wanted
+impl ServedBy {
+    /// The form of a legacy document; the error is a 406.
+    fn negotiate(self, accept: Option<&str>) -> Result<RequestedEncoding, ApiError> {
+        match self {
+            ServedBy::Router => negotiate(accept, Endpoint::Document, false),
+            ServedBy::Handler => negotiate_unrouted(accept, Endpoint::Document),
+        }
+    }
+}
+
+pub(super) fn form(accept: Option<&str>, served: ServedBy) -> Result<Form, ApiError> {
+    if let Some(media) = aggregated_discovery(accept) {
+        return Ok(Form::Aggregated(media));
+    }
+    served.negotiate(accept).map(|_| Form::Legacy)
+}
+
+pub(super) fn legacy(headers: &HeaderMap, served: ServedBy, document: &Value) -> Response {
+    served
+        .negotiate(accept(headers))
         .and_then(|wanted| answer::value_answer(200, wanted, document))
         .unwrap_or_else(|error| refuse(headers, &error))
 }
@@ -79,11 +82,13 @@ mod tests {
             ),
             (
                 &*format!("application/vnd.kubernetes.protobuf,application/json;{aggregated}"),
-                Some(Form::Legacy),
+                Some(Form::Aggregated(Media::Json)),
             ),
+            (&*format!("*/*;{aggregated}"), Some(Form::Aggregated(Media::Json))),
+            ("application/json;g=meta.k8s.io;v=v1;as=Table", None),
             ("application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList", None),
         ] {
-            assert_eq!(form(Some(accept)).ok(), want, "{accept}");
+            assert_eq!(form(Some(accept), ServedBy::Router).ok(), want, "{accept}");
         }
     }
 }

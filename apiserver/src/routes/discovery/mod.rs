@@ -15,7 +15,7 @@ use http::{HeaderMap, header};
 use serde_json::{Map, Value, json};
 
 use self::aggregated::{CORE, aggregated};
-use self::form::{Form, accept, form, legacy, refuse};
+use self::form::{Form, ServedBy, accept, form, legacy, refuse};
 use self::groups::VERSION;
 use self::resources::resources;
 use crate::custom::Served;
@@ -44,10 +44,11 @@ pub(super) fn router() -> Router<Arc<Inner>> {
 }
 async fn core_versions(headers: HeaderMap) -> Response {
     let address = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    match form(accept(&headers)) {
+    match form(accept(&headers), ServedBy::Router) {
         Ok(Form::Aggregated(media)) => aggregated(&headers, media, &CORE),
         Ok(Form::Legacy) => legacy(
             &headers,
+            ServedBy::Router,
             &json!({
                 "kind": "APIVersions", "versions": [VERSION],
                 "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
@@ -76,7 +77,7 @@ async fn group_list(
     headers: HeaderMap,
 ) -> Response {
     let served = server.kinds.now();
-    match form(accept(&headers)) {
+    match form(accept(&headers), ServedBy::Handler) {
         Ok(Form::Aggregated(media)) => match discovery(&server, &served, client.map(|client| client.0)).await
         {
             Ok(document) => aggregated(&headers, media, document),
@@ -86,7 +87,11 @@ async fn group_list(
             let groups = groups(&served);
             let groups: Vec<Value> =
                 groups.iter().map(|(group, versions)| Value::Object(group_entry(group, versions))).collect();
-            legacy(&headers, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+            legacy(
+                &headers,
+                ServedBy::Handler,
+                &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}),
+            )
         }
         Err(error) => refuse(&headers, &error),
     }
@@ -117,12 +122,13 @@ async fn one_group(
     document.insert("kind".to_owned(), "APIGroup".into());
     document.insert("apiVersion".to_owned(), "v1".into());
     document.extend(group_entry(&group, versions));
-    legacy(&headers, &Value::Object(document))
+    legacy(&headers, ServedBy::Handler, &Value::Object(document))
 }
 
 async fn core_resources(headers: HeaderMap) -> Response {
     legacy(
         &headers,
+        ServedBy::Router,
         &json!({"kind": "APIResourceList", "groupVersion": VERSION, "resources": resources(&Served::default(), "", VERSION)}),
     )
 }
@@ -137,8 +143,9 @@ async fn group_resources(
     let Some((_, versions)) = groups.iter().find(|(known, _)| *known == group) else {
         return answer::text(404, "404 page not found\n");
     };
+    let is_custom = KINDS.iter().all(|kind| kind.names().group != group);
     if !versions.contains(&version.as_str()) {
-        if KINDS.iter().all(|kind| kind.names().group != group) {
+        if is_custom {
             // As upstream, custom groups leave unknown versions to the handler of unknown paths.
             return answer::text(404, "404 page not found\n");
         }
@@ -146,6 +153,7 @@ async fn group_resources(
     }
     legacy(
         &headers,
+        if is_custom { ServedBy::Handler } else { ServedBy::Router },
         &json!({
             "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{group}/{version}"),
             "resources": resources(&served, &group, &version),

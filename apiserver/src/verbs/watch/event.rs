@@ -146,23 +146,26 @@ impl Writer {
         if initial_end {
             metadata.insert("annotations".to_owned(), json!({"k8s.io/initial-events-end": "true"}));
         }
-        let names = self.kind.names();
         let value = match &self.framing {
-            Framing::Object => {
-                let zero = types().named(names.schema).map(zero_object).unwrap_or_default();
-                let mut object = Object::from_value(zero);
-                object.set(&["metadata"], Value::Object(metadata));
-                shape::with_kind(&*self.kind, object)
-            }
+            Framing::Object => shape::with_kind(&*self.kind, self.without_content(metadata)),
             Framing::Metadata(version) => json!({
                 "kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{version}"),
                 "metadata": metadata,
             }),
             Framing::Table(table) => {
-                table.build(metadata, Vec::new(), !std::mem::replace(&mut self.columns_told, true))
+                let columns = !std::mem::replace(&mut self.columns_told, true);
+                table.build_bookmark(self.without_content(metadata), initial_end, columns)
             }
         };
         self.value(out, Type::Bookmark, value);
+    }
+
+    /// The object of a bookmark: only the members that are always written.
+    fn without_content(&self, metadata: Map<String, Value>) -> Object {
+        let zero = types().named(self.kind.names().schema).map(zero_object).unwrap_or_default();
+        let mut object = Object::from_value(zero);
+        object.set(&["metadata"], Value::Object(metadata));
+        object
     }
 
     /// Appends the error that ends the stream.

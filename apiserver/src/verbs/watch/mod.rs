@@ -17,7 +17,7 @@ use crate::encode::shape;
 use crate::encode::table::{IncludeObject, Table};
 use crate::verbs::filter::Filter;
 use crate::verbs::former::FormerLimit;
-use crate::verbs::list::check_numbers;
+use crate::verbs::list::{self, check_numbers};
 use crate::verbs::request::Request;
 use crate::verbs::revision::{parse_revision, wait_for};
 use event::{Framing, Writer};
@@ -31,6 +31,22 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Opens a watch on a collection, or on one object with the legacy path.
 pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Watch)?;
+    check_numbers(&request.query)?;
+    let mut filter = Filter::parse_syntax(request.kind_ref(), &request.query)?;
+    if request.query.flag("watch") {
+        check_options(request)?;
+    } else {
+        // Upstream takes the options of the old watch paths for those of a list.
+        list::check_options(request)?;
+    }
+    filter.check_fields(request.server.config.extra_field_selectors)?;
+    let name = &request.resource.name;
+    if !name.is_empty() {
+        if !filter.permits_name(name) {
+            return Err(ApiError::bad_request("fieldSelector metadata.name doesn't match requested name"));
+        }
+        filter = filter.by_name(name);
+    }
     let framing = match wanted.transform {
         Transform::Object => Framing::Object,
         Transform::Metadata(version) => Framing::Metadata(version),
@@ -40,13 +56,6 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
             Framing::Table(Table::new(request.kind_ref().clone(), version, include, request.now()))
         }
     };
-    check_numbers(&request.query)?;
-    check_options(request)?;
-    let mut filter =
-        Filter::parse(request.kind_ref(), &request.query, request.server.config.extra_field_selectors)?;
-    if !request.resource.name.is_empty() {
-        filter = filter.by_name(&request.resource.name);
-    }
     let timeout = match request.query.int("timeoutSeconds")? {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()).min(LONGEST),
         Some(_) | None => account::usual_timeout(&request.server),
@@ -80,12 +89,15 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
     Ok(response)
 }
 
+/// 422 if the options contradict each other (upstream: apimachinery `apis/meta/internalversion`, defaults and validation).
 fn check_options(request: &Request) -> Result<(), ApiError> {
     let query = &request.query;
     let mut errors = FieldErrors::new();
     let path = Path::new("resourceVersionMatch");
     let given = query.text("resourceVersionMatch");
     let initial = query.has("sendInitialEvents");
+    // A watch without a revision is turned into one with initial events, which has a match.
+    let is_legacy = !initial && given.is_empty() && matches!(query.text("resourceVersion"), "" | "0");
     if initial && given != "NotOlderThan" {
         errors.forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
     }
@@ -97,9 +109,9 @@ fn check_options(request: &Request) -> Result<(), ApiError> {
         if given != "NotOlderThan" {
             errors.not_supported(&path, given, &["NotOlderThan"]);
         }
-        if !query.text("continue").is_empty() {
-            errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
-        }
+    }
+    if (is_legacy || !given.is_empty()) && !query.text("continue").is_empty() {
+        errors.forbidden(&path, "resourceVersionMatch is forbidden when continue is provided");
     }
     if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid_options("ListOptions", &errors)) }
 }

@@ -8,34 +8,10 @@ use orlop_openapi::{TypeId, types};
 use serde_json::{Map, Value};
 
 use super::json::Reader;
+use super::registered::{self, Scheme};
 use super::source::InMemory;
 use super::walk::{Walked, walk};
 use super::{Conformed, Decoded, FieldValidation, Media, conform, protobuf, scalar, yaml};
-
-/// The name of upstream's scheme in its error messages.
-const SCHEME: &str = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
-
-/// API groups and the matching part of the schema names.
-const GROUPS: &[(&str, &str)] = &[
-    ("", "core"),
-    ("apps", "apps"),
-    ("authentication.k8s.io", "authentication"),
-    ("authorization.k8s.io", "authorization"),
-    ("autoscaling", "autoscaling"),
-    ("batch", "batch"),
-    ("certificates.k8s.io", "certificates"),
-    ("coordination.k8s.io", "coordination"),
-    ("discovery.k8s.io", "discovery"),
-    ("events.k8s.io", "events"),
-    ("flowcontrol.apiserver.k8s.io", "flowcontrol"),
-    ("networking.k8s.io", "networking"),
-    ("node.k8s.io", "node"),
-    ("policy", "policy"),
-    ("rbac.authorization.k8s.io", "rbac"),
-    ("resource.k8s.io", "resource"),
-    ("scheduling.k8s.io", "scheduling"),
-    ("storage.k8s.io", "storage"),
-];
 
 /// The result of reading a body.
 struct Read {
@@ -142,12 +118,9 @@ pub fn decode_typed(schema: &str, media: Media, body: &[u8]) -> Result<Map<Strin
     } else {
         let api_version = if api_version.is_empty() { "v1" } else { api_version };
         Some(match schema.strip_prefix("io.k8s.api.").and_then(|rest| rest.split('.').next()) {
-            Some(part) => {
-                let group = GROUPS.iter().find(|(_, name)| *name == part).map_or(part, |(group, _)| group);
-                cannot_convert(api_version, kind, group, wanted)
-            }
+            Some(package) => cannot_convert(api_version, kind, registered::group(package), wanted),
             // The scheme that decodes options has no other types registered.
-            None => not_registered(kind, api_version),
+            None => not_registered(kind, api_version, Scheme::of("")),
         })
     };
     match why {
@@ -187,7 +160,7 @@ pub fn conform_patched(names: &Names, document: Value) -> Result<Conformed, Stri
     if kind == names.kind && api_version == names.api_version() {
         return conform(document, ty);
     }
-    if let Some(other) = registered(&api_version, &kind) {
+    if let Some(other) = served_type(&api_version, &kind) {
         conform(document, other)?;
     }
     Err(cannot_convert(&api_version, &kind, names.group, names.kind))
@@ -250,9 +223,9 @@ fn check_kind(names: &Names, api_version: &str, kind: &str) -> Result<(), Wrong>
     if kind == names.kind && given == expected {
         return Ok(());
     }
-    // The kinds that several API versions serve.
-    let is_converted = matches!(kind, "Event" | "HorizontalPodAutoscaler");
-    if is_registered(given, kind) && is_converted && kind == names.kind {
+    let (group, _) = given.split_once('/').unwrap_or(("", given));
+    let is_converted = kind == names.kind && registered::is_one_type(kind, group, names.group);
+    if is_converted && Scheme::of(names.group).knows(given, kind) {
         let message = format!(
             "the API version in the data ({given}) does not match the expected API version ({expected})"
         );
@@ -261,31 +234,26 @@ fn check_kind(names: &Names, api_version: &str, kind: &str) -> Result<(), Wrong>
     Err(Wrong::Kind(cannot_convert(given, kind, names.group, names.kind)))
 }
 
-/// Whether a kind of this name exists in an API version, served or not.
-fn is_registered(api_version: &str, kind: &str) -> bool {
-    registered(api_version, kind).is_some()
-}
-
-/// The type of a kind in an API version.
-fn registered(api_version: &str, kind: &str) -> Option<TypeId> {
+/// The type of a kind in an API version that the server serves.
+fn served_type(api_version: &str, kind: &str) -> Option<TypeId> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let part = GROUPS.iter().find(|(name, _)| *name == group).map(|(_, part)| *part);
-    let schema = part.and_then(|part| types().named(&format!("io.k8s.api.{part}.{version}.{kind}")));
+    let schema = types().named(&format!("io.k8s.api.{}.{version}.{kind}", registered::package(group)));
     schema.filter(|id| types().get(*id).field("apiVersion").is_some())
 }
 
 /// The error for a kind that cannot be converted to the expected one.
 fn cannot_convert(api_version: &str, kind: &str, wanted_group: &str, wanted: &str) -> String {
-    if !is_registered(api_version, kind) {
-        return not_registered(kind, api_version);
+    let scheme = Scheme::of(wanted_group);
+    if !scheme.knows(api_version, kind) {
+        return not_registered(kind, api_version, scheme);
     }
-    let version = api_version.rsplit('/').next().unwrap_or_default();
-    let part = GROUPS.iter().find(|(name, _)| *name == wanted_group).map_or(wanted_group, |(_, part)| part);
-    format!("converting ({version}.{kind}) to ({part}.{wanted}): unknown conversion")
+    let version = registered::go_package(api_version, kind);
+    let package = registered::package(wanted_group);
+    format!("converting ({version}.{kind}) to ({package}.{wanted}): unknown conversion")
 }
 
-fn not_registered(kind: &str, api_version: &str) -> String {
-    format!("no kind {kind:?} is registered for version {api_version:?} in scheme {SCHEME:?}")
+fn not_registered(kind: &str, api_version: &str, scheme: Scheme) -> String {
+    format!("no kind {kind:?} is registered for version {api_version:?} in scheme {:?}", scheme.name)
 }
 
 fn unrecognized(wanted: &str, why: &str, body: &[u8]) -> String {

@@ -3,6 +3,8 @@
 //!
 //! A value of a wrong type does not end the walk: a syntax error anywhere in the text takes precedence.
 
+mod go_types;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
@@ -398,7 +400,12 @@ impl<'a, S: Source<'a>> Walker<'_, 'a, S> {
                     Step::Field(name) => Some(*name),
                     Step::Index(_) | Step::Key(_) => None,
                 });
-                let wanted = string_type(ty, path).map_or_else(|| go_type(self.types, shape), str::to_owned);
+                let field = self.path.iter().rev().find_map(|step| match step {
+                    Step::Field(name) => ty.field(name),
+                    Step::Index(_) | Step::Key(_) => None,
+                });
+                let wanted = field
+                    .map_or_else(|| go_types::of_shape(shape), |field| go_types::of_field(ty, field, shape));
                 let place = match fields.next() {
                     Some(first) => {
                         let rest: String = fields.map(|name| format!(".{name}")).collect();
@@ -451,27 +458,6 @@ fn push_name(text: &mut String, name: &str) {
         text.push('.');
     }
     text.push_str(name);
-}
-
-/// The Go type of a field at the end of a path that is a string in JSON.
-fn string_type(ty: &StructType, path: &[Step<'_>]) -> Option<&'static str> {
-    let Some(Step::Field(name)) = path.last() else { return None };
-    match (ty.short_name.as_str(), *name) {
-        ("ObjectMeta" | "OwnerReference", "uid") => Some("types.UID"),
-        ("ManagedFieldsEntry", "operation") => Some("v1.ManagedFieldsOperationType"),
-        _ => None,
-    }
-}
-
-/// The Go name of a shape's type in error messages.
-fn go_type(types: &Types, shape: &Shape) -> String {
-    match shape {
-        Shape::Struct(id) | Shape::Either(id) => format!("v1.{}", types.get(*id).short_name),
-        Shape::Map(inner) => format!("map[string]{}", go_type(types, inner)),
-        Shape::List(inner) => format!("[]{}", go_type(types, inner)),
-        Shape::Scalar(scalar) => scalar::type_name(*scalar).to_owned(),
-        Shape::Json | Shape::Inline(_) | Shape::Deduced => "runtime.RawExtension".to_owned(),
-    }
 }
 
 #[cfg(test)]
