@@ -4,6 +4,9 @@
 //! connection. Neither timeout runs while a request is processed; the request has its own.
 //! [`sending`](super::sending) ensures that the client reads.
 //!
+//! The received bytes of an incomplete head occupy memory, and clients need no credentials to send them: all incomplete heads that exceed
+//! the buffer of an ordinary request share a limit. A connection whose head does not fit is closed.
+//!
 //! The timeouts share one timer that is not reset for each request: it fires at the earliest possible deadline,
 //! checks the current state, and is set again. The timer exists while a request is processed too: after a
 //! response, the socket may not be polled until the client sends more.
@@ -15,8 +18,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use orlop_apiserver::limits::connection::Connection;
+use orlop_store::OutOfMemory;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::head::Head;
 
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +58,7 @@ pub(crate) struct Guarded<S> {
     timer: Option<Pin<Box<Sleep>>>,
     /// The HTTP version; between requests, HTTP/2 sends frames that belong to no request.
     preface: Preface,
+    head: Head,
     over: bool,
 }
 
@@ -89,31 +96,38 @@ impl<S> Guarded<S> {
             requests: 0,
             timer: None,
             preface: Preface::Unknown { seen: 0 },
+            head: Head::default(),
             over: false,
         }
     }
 
     /// Processes the bytes that the client sent.
-    fn has_read(&mut self, bytes: &[u8]) {
+    ///
+    /// # Errors
+    /// There is no memory for the head of a request.
+    fn has_read(&mut self, bytes: &[u8]) -> Result<(), OutOfMemory> {
         self.preface = self.preface.read(bytes);
-        // Between requests, HTTP/2 sends frames that belong to no request.
-        if self.preface != Preface::Http2 && !self.look() {
-            return;
+        if !self.look() {
+            return Ok(());
         }
+        // Between requests, HTTP/2 sends frames that belong to no request.
         if self.preface == Preface::Http1 && matches!(self.waiting, Waiting::Request { .. }) {
             self.waiting = Waiting::Head { since: Instant::now() };
         }
+        self.head.add(bytes.len(), self.connection.all().heads())
     }
 
     /// Determines the event that the connection waits for. Returns false while a request is processed.
     fn look(&mut self) -> bool {
         if self.connection.is_at_work() {
             self.waiting = Waiting::Nothing;
+            self.head = Head::default();
             return false;
         }
         let requests = self.connection.requests();
         if self.waiting == Waiting::Nothing || requests != self.requests {
             self.requests = requests;
+            self.head = Head::default();
             self.waiting = Waiting::Request { since: self.connection.idle_since() };
         }
         true
@@ -188,7 +202,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut this.inner).poll_read(context, buffer);
         if polled.is_ready() {
-            this.has_read(&buffer.filled()[before..]);
+            if let Err(error) = this.has_read(&buffer.filled()[before..]) {
+                tracing::debug!(peer = %this.connection.peer(), %error, "the connection of a large head is closed");
+                this.over = true;
+            }
             return polled;
         }
         if this.poll_deadline(context).is_pending() {
@@ -238,6 +255,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use orlop_apiserver::limits::connection::Connections;
+    use orlop_store::MemoryBudget;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
     use super::*;
@@ -249,7 +267,7 @@ mod tests {
     };
 
     fn connection() -> Connection {
-        Connections::new(0).open("127.0.0.1:1".parse().unwrap()).unwrap()
+        Connections::new(0, MemoryBudget::new(0)).open("127.0.0.1:1".parse().unwrap()).unwrap()
     }
 
     fn pair() -> (DuplexStream, Guarded<DuplexStream>, Connection) {
@@ -369,6 +387,43 @@ mod tests {
         assert!(first.is_err());
         client.write_all(b"ping").await.unwrap();
         assert_eq!(end(&mut guarded).await, 130, "180 seconds after the last request, ping or not");
+    }
+
+    /// Clients without credentials can send incomplete heads on all connections.
+    #[tokio::test(start_paused = true)]
+    async fn incomplete_heads_share_a_limit() {
+        const LARGE: usize = 60 << 10;
+        let all = Connections::new(0, MemoryBudget::new(150 << 10));
+        let open = || {
+            let (client, server) = duplex(1 << 20);
+            let connection = all.open("127.0.0.1:1".parse().unwrap()).unwrap();
+            (client, Guarded::new(server, connection.clone(), TIMES), connection)
+        };
+        async fn send(client: &mut DuplexStream, guarded: &mut Guarded<DuplexStream>, length: usize) -> bool {
+            client.write_all(&vec![b'x'; length]).await.unwrap();
+            let mut buffer = vec![0; length];
+            guarded.read_exact(&mut buffer).await.unwrap();
+            !guarded.over
+        }
+        let mut small = open();
+        assert!(send(&mut small.0, &mut small.1, 8 << 10).await);
+        assert_eq!(all.heads().used(), 0, "a small head");
+        let (mut first, mut second, mut third) = (open(), open(), open());
+        assert!(send(&mut first.0, &mut first.1, LARGE).await);
+        assert!(send(&mut second.0, &mut second.1, LARGE).await);
+        assert!(!send(&mut third.0, &mut third.1, LARGE).await, "the third large head");
+        assert_eq!(third.1.read(&mut [0; 16]).await.unwrap(), 0, "it is closed");
+        assert_eq!(all.heads().used(), 128 << 10);
+        // A complete head is a request.
+        let request = first.2.begin(axum::http::Version::HTTP_11);
+        assert!(send(&mut first.0, &mut first.1, LARGE).await, "a body");
+        assert_eq!(all.heads().used(), 64 << 10);
+        drop(request);
+        drop(second);
+        assert_eq!(all.heads().used(), 0);
+        assert!(send(&mut first.0, &mut first.1, LARGE).await);
+        assert!(send(&mut first.0, &mut first.1, 1).await, "the same buffer");
+        assert_eq!(all.heads().used(), 64 << 10);
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ mod accept;
 pub(crate) mod files;
 mod first_byte;
 mod guard;
+mod head;
 mod identification;
 mod sending;
 

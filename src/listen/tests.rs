@@ -5,6 +5,7 @@
 use orlop_apiserver::limits::connection::Connections;
 
 use orlop_cli::config::{self, Config, Role};
+use orlop_store::MemoryBudget;
 
 use super::*;
 
@@ -44,7 +45,7 @@ async fn listener_serves_and_stops() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{url}\n"));
 
     let router = Router::new().route("/", axum::routing::get(|| async { "hello" }));
-    let serving = tokio::spawn(listener.serve(router, Connections::new(10), None));
+    let serving = tokio::spawn(listener.serve(router, Connections::new(10, MemoryBudget::new(0)), None));
     let mut stream = tokio::net::TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();
@@ -109,7 +110,7 @@ async fn idle_connection_is_closed_and_busy_one_stays() {
         .route("/immediate", answer_after(Duration::ZERO))
         .route("/quick", answer_after(Duration::from_millis(20)))
         .route("/slow", answer_after(SLOW));
-    let serving = tokio::spawn(listener.serve(router, Connections::new(10), None));
+    let serving = tokio::spawn(listener.serve(router, Connections::new(10, MemoryBudget::new(0)), None));
     for paths in
         [&["immediate"][..], &["quick"], &["slow"], &["slow", "quick"], &["quick", "immediate", "slow"]]
     {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
+use futures::FutureExt as _;
 use http::header::{ACCEPT, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{StatusCode, Uri};
 use orlop_api::status::ApiError;
@@ -19,6 +20,7 @@ use crate::authentication::InThisProcess;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
 use crate::exchange::{header_text, user_of};
+use crate::limits::Client;
 use crate::registry::Names;
 use crate::state::Inner;
 use crate::verbs::request as verbs;
@@ -50,19 +52,16 @@ pub(crate) async fn impersonate(server: &Inner, mut request: Request) -> Result<
 
 /// Runs a request if its user may perform it.
 pub(crate) async fn authorize<F: Future<Output = Response>>(
-    server: &Inner,
+    server: &Arc<Inner>,
     request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Response {
     let audited = request.extensions().get::<Arc<AuditContext>>().cloned();
     let audited = audited.as_deref();
-    // Requests cannot be shared between threads, so no future may borrow one.
-    let checked = match server.authorizer.asks_webhooks() {
-        true => match subject(server, &request, audited) {
-            Ok(subject) => check_with_webhooks(server, subject, audited).await,
-            Err(error) => Err(Refusal::Api(error)),
-        },
-        false => check(server, &request, audited),
+    let checked = match check(server, &request, audited) {
+        Checked::Decided(decided) => decided,
+        // Requests cannot be shared between threads, so no future may borrow one.
+        Checked::Undecided(subject) => check_elsewhere(server, *subject, audited).await,
     };
     match checked {
         Ok(()) => next(request).await,
@@ -168,38 +167,57 @@ struct Subject {
     user: UserInfo,
     info: RequestInfo,
     is_component: bool,
+    client: Option<Client>,
 }
 
-/// The user and the request to decide about; `None` if the server does not restrict the user.
-///
-/// # Errors
-/// The request has no user.
-fn subject(
-    server: &Inner,
-    request: &Request,
-    audited: Option<&AuditContext>,
-) -> Result<Option<Subject>, ApiError> {
-    let Some(user) = restricted(server, request, audited)?.cloned() else { return Ok(None) };
-    let info = info_of(request).into_owned();
-    Ok(Some(Subject { user, info, is_component: is_component(request) }))
+/// The result of authorization on a thread for connections.
+enum Checked {
+    /// The modes permit or reject the request.
+    Decided(Result<(), Refusal>),
+    /// A webhook must be called, or there are too many rules to compare.
+    Undecided(Box<Subject>),
 }
 
-async fn check_with_webhooks(
-    server: &Inner,
-    subject: Option<Subject>,
+fn check(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> Checked {
+    let user = match restricted(server, request, audited) {
+        Ok(Some(user)) => user,
+        Ok(None) => return Checked::Decided(Ok(())),
+        Err(error) => return Checked::Decided(Err(Refusal::Api(error))),
+    };
+    let info = info_of(request);
+    let is_component = is_component(request);
+    match server.authorizer.decide_briefly(user, &info) {
+        Some(decision) => Checked::Decided(conclude(user, &info, is_component, decision, audited)),
+        None => Checked::Undecided(Box::new(Subject {
+            user: user.clone(),
+            info: info.into_owned(),
+            is_component,
+            client: request.extensions().get().copied(),
+        })),
+    }
+}
+
+/// Decides about a request with webhooks, or on the threads for expensive requests.
+async fn check_elsewhere(
+    server: &Arc<Inner>,
+    subject: Subject,
     audited: Option<&AuditContext>,
 ) -> Result<(), Refusal> {
-    let Some(Subject { user, info, is_component }) = subject else { return Ok(()) };
-    let decision = server.authorizer.decide(&user, &info).await;
+    let Subject { user, info, is_component, client } = subject;
+    let here = match server.authorizer.asks_webhooks() {
+        true => server.authorizer.decide_here(&user, &info).await,
+        false => None,
+    };
+    if let Some(decision) = here {
+        return conclude(&user, &info, is_component, decision, audited);
+    }
+    let (user, info) = (Arc::new(user), Arc::new(info));
+    let work = {
+        let (server, user, info) = (server.clone(), user.clone(), info.clone());
+        async move { Ok(server.authorizer.decide(&user, &info).await) }
+    };
+    let decision = server.compute.run(client, work.boxed()).await.map_err(Refusal::Api)?;
     conclude(&user, &info, is_component, decision, audited)
-}
-
-/// Checks a request of a server without webhooks.
-fn check(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> Result<(), Refusal> {
-    let Some(user) = restricted(server, request, audited).map_err(Refusal::Api)? else { return Ok(()) };
-    let info = info_of(request);
-    let decision = server.authorizer.decide_blocking(user, &info);
-    conclude(user, &info, is_component(request), decision, audited)
 }
 
 fn conclude(

@@ -2,11 +2,12 @@
 
 use orlop_api::registry::admission_registration::GROUP;
 use orlop_codec::decode::estimate_weight;
+use orlop_codec::patch::{self, PatchKind};
 
 use super::plan::Verb;
 use crate::registry::{self, Kind, Scope};
-use crate::verbs::connect;
 use crate::verbs::request::Request;
+use crate::verbs::{connect, filter};
 use crate::{admission, dispatch};
 
 /// The most bytes of a body, of an object, or of the objects of a collection that a light request processes. Decoding
@@ -14,6 +15,8 @@ use crate::{admission, dispatch};
 const LIGHT_BYTES: usize = 64 << 10;
 /// The most bytes that a light request copies without reading them.
 const LIGHT_COPY: usize = 512 << 10;
+/// The most bytes of selectors that a light request parses.
+const LIGHT_SELECTORS: usize = 4 << 10;
 /// The most objects of a collection that a light request visits.
 const LIGHT_OBJECTS: usize = 500;
 
@@ -34,12 +37,18 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
     if request.body.len() > LIGHT_BYTES || computes || !admission_is_light(verb, request) {
         return false;
     }
+    if copied_weight(verb, request) > 0 {
+        return false;
+    }
     match verb {
+        Verb::RequestToken => true,
         // A watch only opens a stream here.
-        Verb::Watch | Verb::RequestToken => true,
+        Verb::Watch => filter::text_len(&request.query) <= LIGHT_SELECTORS,
         // A kubelet computes the response, but the pod and its node are decoded here.
         Verb::Connect => connect::decoded_bytes(request) <= LIGHT_BYTES,
-        Verb::List | Verb::DeleteCollection => collection_is_light(request),
+        Verb::List | Verb::DeleteCollection => {
+            filter::text_len(&request.query) <= LIGHT_SELECTORS && collection_is_light(request)
+        }
         Verb::Get if request.kind().is_custom() => false,
         Verb::Get => copies_stored_form(request) || object_size(request) <= LIGHT_COPY,
         // The schema of a custom kind may contain rules that compute.
@@ -95,7 +104,9 @@ pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
             let body = request.body.len() as u64 * DECODED;
             reservation(body, connect::decoded_bytes(request) as u64 * DECODED, limit)
         }
-        Verb::Watch | Verb::RequestToken | Verb::List | Verb::DeleteCollection => of_write(&request.body),
+        // A watch reserves the memory of its selectors itself, as long as it is open.
+        Verb::Watch | Verb::RequestToken => of_write(&request.body),
+        Verb::List | Verb::DeleteCollection => of_write(&request.body) + filter::memory(&request.query),
         Verb::Get => reservation(0, stored(request, |object| object.len() as u64 * DECODED), limit),
         Verb::Create
         | Verb::Update(_)
@@ -105,7 +116,10 @@ pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
         | Verb::Evict
         | Verb::GetScale
         | Verb::UpdateScale
-        | Verb::PatchScale => reservation(of_write(&request.body), stored(request, of_write), limit),
+        | Verb::PatchScale => {
+            let copied = copied_weight(verb, request) * DECODED_VALUE;
+            reservation(of_write(&request.body), stored(request, of_write) + copied, limit)
+        }
         // A delete never exceeds the memory limit, so that every stored object can be deleted.
         Verb::Delete => {
             let needed = of_write(&request.body) + stored(request, of_write);
@@ -118,9 +132,9 @@ pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
 /// under `--memory-limit`. Pure.
 ///
 /// A body that exceeds the limit and creates an object, or makes one larger by more than an eighth of the limit, gets a reservation above
-/// the limit, which always fails. The stored object never causes such a failure: if the body and the object together exceed three quarters of the limit, the request reserves only these three
-/// quarters, or the need of its body if that is more. Only one such request runs at a time, while all others use at most the rest of the
-/// limit. Therefore at most one stored object exceeds the limit, however many clients send such requests. The last quarter stays free for
+/// the limit, which always fails. The stored object never causes such a failure: if the body and the object together exceed three quarters
+/// of the limit, the request reserves only these three quarters, or the need of its body if that is more. Only one such request runs at a
+/// time, while all others use at most the rest of the limit. Therefore at most one stored object exceeds the limit, however many clients send such requests. The last quarter stays free for
 /// small requests, because on a busy server the whole limit is never free.
 ///
 /// It would not be enough to reserve more for a create, and so to refuse objects whose update would not fit. An object grows after its
@@ -134,6 +148,15 @@ fn reservation(body: u64, object: u64, limit: Option<u64>) -> u64 {
     let is_written_back = object > 0 && body <= object.saturating_add(limit / 8);
     let of_body = if is_written_back { body.min(alone) } else { body };
     needed.min(of_body.max(alone))
+}
+
+/// The weight of the values that a patch may copy.
+fn copied_weight(verb: Verb, request: &Request) -> u64 {
+    if !matches!(verb, Verb::Patch(_) | Verb::PatchScale) {
+        return 0;
+    }
+    let kind = PatchKind::from_content_type(request.content_type.as_deref().unwrap_or_default());
+    kind.map_or(0, |kind| patch::copied_weight(kind, &request.body))
 }
 
 /// Whether the admission of a write reads other objects: quotas, limit ranges, classes or budgets. Updates to most kinds, such

@@ -109,12 +109,7 @@ impl KeyResolver {
         next
     }
 
-    /// All kinds, in a fixed order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &KindPrefix> {
-        self.list.iter()
-    }
-
-    /// The kind at an index in that order.
+    /// The kind at an index; the order is fixed.
     pub(super) fn get(&self, at: usize) -> Option<&KindPrefix> {
         self.list.get(at)
     }
@@ -138,7 +133,7 @@ mod tests {
         let resources = |only: HashSet<&'static str>| {
             let selection = Selection { only, readable: readable.clone() };
             let resolver = KeyResolver::now(&Kinds::default(), selection);
-            resolver.iter().map(|place| place.resource.clone()).collect::<HashSet<_>>()
+            resolver.list.iter().map(|place| place.resource.clone()).collect::<HashSet<_>>()
         };
         let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<HashSet<_>>();
         assert_eq!(resources(HashSet::new()), named(&["configmaps", "pods"]));
@@ -148,7 +143,7 @@ mod tests {
     #[test]
     fn every_prefix_resolves_its_keys() {
         let resolver = KeyResolver::now(&Kinds::default(), Selection::default());
-        for place in resolver.iter() {
+        for place in resolver.list.iter() {
             let key = format!("{}some/name", place.prefix);
             assert_eq!(resolver.of_key(&key).map(|found| found.prefix), Some(place.prefix));
         }

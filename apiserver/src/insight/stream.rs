@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream as futures_stream};
 use http::{HeaderValue, header};
 use orlop_store::watch::BATCH;
-use orlop_store::{Event, Record, Revision, Snapshot, WatchError, Watcher};
+use orlop_store::{Event, Revision, Snapshot, WatchError, Watcher};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
@@ -142,23 +142,21 @@ pub(super) async fn start(
 ) -> Result<Running, ApiError> {
     let server = rights.server;
     let store = &server.store;
-    let mut records = InitialState::default();
-    if bounds.state {
+    let state = if bounds.state {
         let head = store.head();
-        let picture = if head.revision() == bounds.at {
+        let snapshot = if head.revision() == bounds.at {
             head
         } else {
             store.at(bounds.at, EVERYTHING).await.map_err(read_error)?
         };
-        for (number, place) in resolver.iter().enumerate() {
-            records.list.extend(picture.range(place.prefix, None).map(|record| (number, record.clone())));
-        }
-        records.old_state = server.limits.old_states.hold(connection.as_ref(), store.data());
-        records.snapshot = Some(picture);
+        let old_state = server.limits.old_states.hold(connection.as_ref(), store.data());
+        StreamState::Initial { state: InitialState { snapshot, _old_state: old_state }, kind: 0, from: None }
     } else if bounds.at < store.oldest() {
         return Err(expired(format_args!("what came after revision {}", bounds.at), store.oldest()));
-    }
-    Ok(Running::new(rights, connection, resolver, bounds, StreamState::Opening { records }))
+    } else {
+        StreamState::Opening
+    };
+    Ok(Running::new(rights, connection, resolver, bounds, state))
 }
 
 /// The response that sends the stream.
@@ -169,22 +167,18 @@ pub(super) fn answer(running: Running) -> Response {
     response
 }
 
-/// The records that a stream begins with.
-#[derive(Default)]
+/// The objects that a stream begins with.
 struct InitialState {
-    /// With the indexes of their kinds.
-    list: Vec<(usize, Arc<Record<Projection>>)>,
-    /// The reserved memory of a state at an old revision.
-    snapshot: Option<Snapshot<Projection>>,
-    old_state: Option<OldState>,
+    snapshot: Snapshot<Projection>,
+    _old_state: Option<OldState>,
 }
 
 /// The state of a stream.
 enum StreamState {
-    /// Nothing has been sent yet.
-    Opening { records: InitialState },
-    /// Sends the initial state, from this position on.
-    Initial { records: InitialState, next: usize },
+    /// The stream begins with changes. Nothing has been sent yet.
+    Opening,
+    /// Sends the initial state, from this key of a kind on (all its objects if `None`).
+    Initial { state: InitialState, kind: usize, from: Option<String> },
     /// Reads pages of the log after a revision, up to the end.
     Reading { after: Revision, until: Revision },
     /// Sends received events from this position on, then continues with `then`.
@@ -282,11 +276,15 @@ impl Running {
                 return None;
             }
             self.state = match std::mem::replace(&mut self.state, StreamState::Ended) {
-                StreamState::Opening { records } if self.bounds.state => {
-                    StreamState::Initial { records, next: 0 }
+                StreamState::Opening => self.synced(&mut out),
+                StreamState::Initial { state, kind, from } => {
+                    let steps = self.server.limits.initial_steps.clone();
+                    // The semaphore is never closed.
+                    let turn = steps.acquire().await;
+                    let next = self.initial(&mut out, state, kind, from);
+                    drop(turn);
+                    next
                 }
-                StreamState::Opening { .. } => self.synced(&mut out),
-                StreamState::Initial { records, next } => self.initial(&mut out, records, next),
                 StreamState::Reading { after, until } => self.read(&mut out, after, until).await,
                 StreamState::Following { watcher } => self.follow(&mut out, watcher).await,
                 StreamState::Sending { events, next, then } => {
@@ -303,7 +301,7 @@ impl Running {
         let events = match &self.state {
             // The vector contains the sent events too.
             StreamState::Sending { events, .. } => events.as_slice(),
-            StreamState::Opening { .. }
+            StreamState::Opening
             | StreamState::Initial { .. }
             | StreamState::Reading { .. }
             | StreamState::Following { .. }
@@ -314,17 +312,30 @@ impl Running {
         Some(out)
     }
 
-    fn initial(&mut self, out: &mut Vec<u8>, records: InitialState, mut next: usize) -> StreamState {
+    /// Sends a chunk of the initial state, from a key of a kind on.
+    fn initial(
+        &mut self,
+        out: &mut Vec<u8>,
+        state: InitialState,
+        mut kind: usize,
+        mut from: Option<String>,
+    ) -> StreamState {
         let Some(resolver) = &self.resolver else { return StreamState::Ended };
-        while let Some((place, record)) = records.list.get(next) {
-            next += 1;
-            if let Some(place) = resolver.get(*place) {
+        while let Some(place) = resolver.get(kind) {
+            let mut next = None;
+            for record in state.snapshot.range(place.prefix, from.as_deref()) {
                 let written = (record.mod_revision, record.time_ms);
                 lines::object(out, place, Type::Added, record, written, self.bounds.managed_fields);
+                if out.len() >= PIECE {
+                    // The smallest key after this one.
+                    next = Some(format!("{}\0", record.key));
+                    break;
+                }
             }
-            if out.len() >= PIECE {
-                return StreamState::Initial { records, next };
+            if next.is_some() {
+                return StreamState::Initial { state, kind, from: next };
             }
+            (kind, from) = (kind + 1, None);
         }
         self.synced(out)
     }

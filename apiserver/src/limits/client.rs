@@ -98,6 +98,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use axum::body::Body;
+    use orlop_store::MemoryBudget;
 
     use super::*;
     use crate::limits::connection::Connections;
@@ -171,7 +172,8 @@ mod tests {
                 request.extensions_mut().insert(UserInfo::new(user, []));
             }
             if !peer.is_empty() {
-                let connection = Connections::new(0).open(peer.parse().unwrap()).unwrap();
+                let connection =
+                    Connections::new(0, MemoryBudget::new(0)).open(peer.parse().unwrap()).unwrap();
                 request.extensions_mut().insert(connection);
             }
             client(&request)

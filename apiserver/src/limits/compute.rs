@@ -21,7 +21,41 @@ use super::inflight::{Inflight, Permit};
 
 tokio::task_local! {
     /// The place of the work that runs on this task.
-    static PLACE: RefCell<Option<Permit>>;
+    static PLACE: RefCell<Option<Place>>;
+}
+
+/// A place, and what is needed to take another one.
+struct Place {
+    permit: Permit,
+    places: Arc<Inflight>,
+    client: Client,
+}
+
+impl Place {
+    /// Waits for a place.
+    ///
+    /// # Errors
+    /// 429 if no place becomes free.
+    async fn take(places: Arc<Inflight>, client: Client) -> Result<Self, ApiError> {
+        let busy = |_| ApiError::too_many_requests("Too many requests, please try again later.", 1);
+        let permit = places.enter(client).await.map_err(busy)?;
+        Ok(Place { permit, places, client })
+    }
+}
+
+/// Waits without the place of the caller's work, and then takes a place again.
+///
+/// # Errors
+/// 429 if no place becomes free.
+pub(crate) async fn wait_outside<T>(waited: impl Future<Output = T>) -> Result<T, ApiError> {
+    // Light work has no place.
+    let place = PLACE.try_with(|place| place.borrow_mut().take()).ok().flatten();
+    let Some(Place { permit, places, client }) = place else { return Ok(waited.await) };
+    drop(permit);
+    let result = waited.await;
+    let again = Place::take(places, client).await?;
+    let _ = PLACE.try_with(|place| *place.borrow_mut() = Some(again));
+    Ok(result)
 }
 
 /// Gives up the place of the caller's work, which is about to wait for another server: others compute meanwhile.
@@ -71,9 +105,8 @@ impl Compute {
         client: Option<Client>,
         work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let busy = |_| ApiError::too_many_requests("Too many requests, please try again later.", 1);
         let place = match client {
-            Some(client) => Some(self.places.enter(client).await.map_err(busy)?),
+            Some(client) => Some(Place::take(self.places.clone(), client).await?),
             None => None,
         };
         let Some(runtime) = &self.runtime else { return work.await };
@@ -141,6 +174,33 @@ mod tests {
             }
         }
         panic!("every request has a place");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn waiting_work_has_no_place() {
+        let compute = Arc::new(Compute::start(Duration::from_secs(60)).unwrap());
+        let (begin, _) = tokio::sync::broadcast::channel::<()>(1);
+        let waiting: Vec<_> = (0..32)
+            .map(|_| {
+                let (compute, mut begin) = (compute.clone(), begin.subscribe());
+                tokio::spawn(async move {
+                    let work = async move {
+                        let is_begun = wait_outside(begin.recv()).await?.is_ok();
+                        Ok((is_begun, PLACE.with(|place| place.borrow().is_some())))
+                    };
+                    compute.run(Some(Client(1)), work).await
+                })
+            })
+            .collect();
+        // All of them wait, and another client computes meanwhile.
+        while begin.receiver_count() < 32 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(compute.run(Some(Client(2)), async { Ok(7) }).await.unwrap(), 7);
+        begin.send(()).unwrap();
+        for work in waiting {
+            assert_eq!(work.await.unwrap().unwrap(), (true, true));
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

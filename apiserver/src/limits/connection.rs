@@ -8,6 +8,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use futures::task::AtomicWaker;
+use orlop_store::MemoryBudget;
 use tokio::time::Instant;
 
 /// The open connections of a listener, and their limit.
@@ -16,13 +17,16 @@ pub struct Connections {
     most: usize,
     open: AtomicUsize,
     refused: AtomicU64,
+    /// For the received parts of heads of requests.
+    heads: Arc<MemoryBudget>,
 }
 
 impl Connections {
-    /// Allows `most` connections at the same time; 0 means no limit.
-    pub fn new(most: usize) -> Arc<Self> {
+    /// Allows `most` connections at the same time; 0 means no limit. Large heads of requests need memory of `heads` until they are
+    /// complete.
+    pub fn new(most: usize, heads: Arc<MemoryBudget>) -> Arc<Self> {
         let most = if most == 0 { usize::MAX } else { most };
-        Arc::new(Connections { most, open: AtomicUsize::new(0), refused: AtomicU64::new(0) })
+        Arc::new(Connections { most, open: AtomicUsize::new(0), refused: AtomicU64::new(0), heads })
     }
 
     /// Registers a new connection. `None` if the limit is reached; the caller closes the connection.
@@ -42,6 +46,11 @@ impl Connections {
             stalled: AtomicBool::new(false),
             owner: AtomicWaker::new(),
         })))
+    }
+
+    /// The memory for heads of requests that are not complete.
+    pub fn heads(&self) -> &Arc<MemoryBudget> {
+        &self.heads
     }
 
     /// Number of open connections, and number of connections refused so far.
@@ -86,6 +95,11 @@ impl Connection {
     /// The address of the client.
     pub fn peer(&self) -> SocketAddr {
         self.0.peer
+    }
+
+    /// All connections of its listener.
+    pub fn all(&self) -> &Arc<Connections> {
+        &self.0.all
     }
 
     /// Registers a new request.
@@ -152,7 +166,7 @@ mod tests {
 
     #[test]
     fn connections_beyond_the_limit_are_refused() {
-        let all = Connections::new(2);
+        let all = Connections::new(2, MemoryBudget::new(0));
         let peer: SocketAddr = "127.0.0.1:1".parse().unwrap();
         let first = all.open(peer).unwrap();
         let second = all.open(peer).unwrap();
@@ -170,7 +184,8 @@ mod tests {
 
     #[test]
     fn requests_in_progress_are_counted() {
-        let connection = Connections::new(0).open("127.0.0.1:1".parse().unwrap()).unwrap();
+        let connection =
+            Connections::new(0, MemoryBudget::new(0)).open("127.0.0.1:1".parse().unwrap()).unwrap();
         assert!(!connection.is_at_work());
         let (one, two) = (connection.begin(http::Version::HTTP_2), connection.begin(http::Version::HTTP_2));
         drop(one);

@@ -33,7 +33,7 @@ use http_body::Body as _;
 use orlop_auth::UserInfo;
 use orlop_store::{Kv, MemoryBudget, Snapshot};
 use prometheus::{IntGaugeVec, Registry};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -104,6 +104,11 @@ pub(crate) struct Limits {
     pub(crate) memory: Arc<MemoryBudget>,
     /// The part of it for data that clients read slowly.
     slow: Arc<MemoryBudget>,
+    /// The part of it for the selectors of open watches.
+    pub(crate) selectors: Arc<MemoryBudget>,
+    /// The steps of initial states of watches and streams that run at the same time. The others wait their turn, so that a health check
+    /// waits for few steps, however many clients open watches.
+    pub(crate) initial_steps: Arc<Semaphore>,
     /// The data that watches have not sent yet.
     pub(crate) unread: Arc<UnreadData>,
     /// The old states that responses in progress hold.
@@ -133,6 +138,8 @@ impl Limits {
             FlowControl::new(registry, permits, config.priority_and_fairness, requires_credentials)?;
         // Half of the memory is reserved for requests whose clients read fast.
         let slow = MemoryBudget::half_of(&config.memory);
+        // Selectors and heads of requests take at most a part of it, so that they never close the connections of slow clients.
+        let retained = MemoryBudget::half_of(&slow);
         let limits = Limits {
             kinds,
             reads: queued(permits.reads),
@@ -143,10 +150,14 @@ impl Limits {
             watches: plain(config.watches),
             own_reads: plain(0),
             own_writes: plain(0),
-            connections: Connections::new(config.connections),
+            connections: Connections::new(config.connections, MemoryBudget::half_of(&retained)),
             memory: config.memory.clone(),
+            initial_steps: Arc::new(Semaphore::new(
+                std::thread::available_parallelism().map_or(1, usize::from),
+            )),
             unread: UnreadData::new(slow.clone()),
             old_states: OldStates::new(slow.clone()),
+            selectors: MemoryBudget::half_of(&retained),
             slow,
             metrics: LimitMetrics::new(registry)?,
         };
@@ -219,7 +230,9 @@ impl Limits {
         let size = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         self.metrics.memory_limit.set(self.memory.limit().map_or(0, size));
         self.metrics.memory.set(size(self.memory.used()));
-        set_counter(&self.metrics.memory_rejected, self.memory.refused() + self.slow.refused());
+        let budgets = [&self.memory, &self.slow, &self.selectors, self.connections.heads()];
+        let refused = budgets.iter().map(|budget| budget.refused()).sum();
+        set_counter(&self.metrics.memory_rejected, refused);
         set_counter(&self.metrics.unread_closed, self.unread.closed());
         set_counter(&self.metrics.slow_closed, self.old_states.closed());
         let (open, refused) = self.connections.count();

@@ -161,7 +161,7 @@ mod tests {
     use crate::limits::connection::Connections;
 
     fn connection() -> Connection {
-        Connections::new(0).open("127.0.0.1:1".parse().unwrap()).unwrap()
+        Connections::new(0, MemoryBudget::new(0)).open("127.0.0.1:1".parse().unwrap()).unwrap()
     }
 
     fn is_closed(connection: &Connection) -> bool {

@@ -246,7 +246,7 @@ mod tests {
     use crate::limits::connection::Connections;
 
     fn connection() -> Connection {
-        Connections::new(0).open("127.0.0.1:1".parse().unwrap()).unwrap()
+        Connections::new(0, MemoryBudget::new(0)).open("127.0.0.1:1".parse().unwrap()).unwrap()
     }
 
     fn is_stalled(connection: &Connection) -> bool {
@@ -305,7 +305,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn dropped_response_stops_its_stall_clock() {
-        let all = Connections::new(0);
+        let all = Connections::new(0, MemoryBudget::new(0));
         let connection = all.open("127.0.0.1:1".parse().unwrap()).unwrap();
         let patience = Duration::from_secs(60);
         let unread = hold(Response::new(Body::from("x")), (), Some((&connection, patience)));

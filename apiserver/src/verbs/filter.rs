@@ -13,6 +13,21 @@ use crate::registry::{Kind, KindRef, Scope, UnknownField};
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
+/// The memory of a parsed selector for each byte of its text, bytes. The most expensive selector is a list of short keys.
+const PARSED: u64 = 48;
+/// Selectors up to this size are part of the memory of a request or watch, bytes.
+const UNCOUNTED: usize = 256;
+
+/// The size of the selectors of a request, bytes.
+pub(crate) fn text_len(query: &Query) -> usize {
+    query.text("labelSelector").len() + query.text("fieldSelector").len()
+}
+
+/// The memory that the filter of a request needs, bytes.
+pub(crate) fn memory(query: &Query) -> u64 {
+    text_len(query).saturating_sub(UNCOUNTED) as u64 * PARSED
+}
+
 /// The selection of a list, watch or deletecollection.
 #[derive(Clone)]
 pub(crate) struct Filter {

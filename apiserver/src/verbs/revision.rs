@@ -5,6 +5,7 @@ use std::time::Duration;
 use orlop_store::{Kv, ReadError, Revision, Snapshot};
 
 use crate::exchange::out_of_memory;
+use crate::limits::compute::wait_outside;
 use crate::projection::Projection;
 use orlop_api::status::ApiError;
 
@@ -27,13 +28,13 @@ pub(crate) fn parse_revision(text: &str) -> Result<Option<Revision>, String> {
     Err(format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}"))
 }
 
-/// Waits up to `FUTURE_WAIT` for a future revision.
+/// Waits up to `FUTURE_WAIT` for a future revision. Expensive requests of other clients run meanwhile.
 pub(crate) async fn wait_for(store: &dyn Kv<Projection>, revision: Revision) -> Result<(), ApiError> {
     if store.head().revision() >= revision {
         return Ok(());
     }
-    tokio::time::timeout(FUTURE_WAIT, store.reached(revision))
-        .await
+    wait_outside(tokio::time::timeout(FUTURE_WAIT, store.reached(revision)))
+        .await?
         .map_err(|_| ApiError::too_large_revision(revision.0, store.head().revision().0))
 }
 

@@ -1,6 +1,6 @@
 //! Roles and bindings, by the keys that decisions need.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -79,6 +79,8 @@ pub enum PermittedBy {
     Binding(String),
     /// No binding permits it; upstream's reason if roles are missing, otherwise empty.
     None(String),
+    /// The decision compares more items than the caller permits.
+    TooLong,
 }
 
 impl RbacIndex {
@@ -117,8 +119,9 @@ impl RbacIndex {
         }
     }
 
-    /// Whether roles permit a request of a user.
-    pub fn permits(&self, user: &UserInfo, request: &RequestInfo) -> PermittedBy {
+    /// Whether roles permit a request of a user. The decision compares the request with at most about `most` bindings and items in the
+    /// lists of rules.
+    pub fn permits(&self, user: &UserInfo, request: &RequestInfo, most: usize) -> PermittedBy {
         let namespace = match &request.target {
             RequestTarget::Resource(at) => at.namespace.as_str(),
             RequestTarget::Path(_) => "",
@@ -127,13 +130,34 @@ impl RbacIndex {
             Some(known) => {
                 let here = if namespace.is_empty() { &[] } else { known.of(namespace) };
                 let grants = known.of("").iter().chain(here);
-                decide(grants, request, |grant| grant.rules.as_deref(), |grant| grant.reason.clone())
+                decide(grants, request, most, |grant| grant.rules.as_deref(), |grant| grant.reason.clone())
             }
+            None if self.count_bindings(user, namespace, most) > most => PermittedBy::TooLong,
             None => {
-                let grants = self.granted(user, Some(namespace));
-                decide(grants, request, |grant| grant.rules.as_deref().map(AsRef::as_ref), Granted::reason)
+                let grants = distinct(self.granted(user, Some(namespace)));
+                decide(
+                    grants,
+                    request,
+                    most,
+                    |grant| grant.rules.as_deref().map(AsRef::as_ref),
+                    Granted::reason,
+                )
             }
         }
+    }
+
+    /// The number of bindings that apply to a user in a namespace and in the cluster, at most about `most`.
+    fn count_bindings(&self, user: &UserInfo, namespace: &str, most: usize) -> usize {
+        let of_subject = SubjectKey::of(user).filter_map(|key| self.of_subject.get(&key));
+        let count = |bindings: &BTreeMap<ObjectKey, usize>, namespace: &str| {
+            let here = bindings.range((namespace.to_owned(), String::new())..);
+            here.take_while(|((found, _), _)| found == namespace).take(most).count()
+        };
+        let of_both = |bindings| match namespace {
+            "" => count(bindings, ""),
+            _ => count(bindings, "").saturating_add(count(bindings, namespace)),
+        };
+        of_subject.map(of_both).fold(0, usize::saturating_add)
     }
 
     /// The grants of a user in all namespaces; `None` if these are too many to remember.
@@ -145,7 +169,8 @@ impl RbacIndex {
         if SubjectKey::of(user).map(count).sum::<usize>() > GRANTS_OF_USER {
             return None;
         }
-        let known = Arc::new(UserGrants(self.granted(user, None).map(|granted| granted.known()).collect()));
+        let known =
+            Arc::new(UserGrants(distinct(self.granted(user, None)).map(|granted| granted.known()).collect()));
         self.recent.add(user, known.clone());
         Some(known)
     }
@@ -221,21 +246,42 @@ impl RbacIndex {
     }
 }
 
+/// The grants without those of a role that an earlier binding of the same namespace grants: thousands of bindings may grant one large
+/// role.
+fn distinct<'i>(grants: impl Iterator<Item = Granted<'i>>) -> impl Iterator<Item = Granted<'i>> {
+    let mut found = HashSet::new();
+    grants.filter(move |grant| {
+        let role = (grant.role.kind == "ClusterRole", grant.role.name.as_str());
+        found.insert((grant.binding.0.as_str(), role))
+    })
+}
+
 /// Whether one of these grants permits a request. Only the reason of that grant is used.
 fn decide<G>(
     grants: impl Iterator<Item = G>,
     request: &RequestInfo,
+    most: usize,
     rules: impl Fn(&G) -> Result<&[Rule], &String>,
     reason: impl Fn(&G) -> String,
 ) -> PermittedBy {
     let mut missing = BTreeSet::new();
+    let mut compared = 0_usize;
     for grant in grants {
-        match rules(&grant) {
-            Ok(rules) if rules.iter().any(|rule| rule.permits(request)) => {
+        let rules = match rules(&grant) {
+            Ok(rules) => rules,
+            Err(name) => {
+                missing.insert(name.clone());
+                continue;
+            }
+        };
+        for rule in rules {
+            compared = compared.saturating_add(rule.count_items());
+            if compared > most {
+                return PermittedBy::TooLong;
+            }
+            if rule.permits(request) {
                 return PermittedBy::Binding(reason(&grant));
             }
-            Ok(_) => {}
-            Err(name) => drop(missing.insert(name.clone())),
         }
     }
     PermittedBy::None(match missing.len() {
@@ -291,7 +337,7 @@ mod tests {
     }
 
     fn permits(index: &RbacIndex, user: &UserInfo, path: &str) -> bool {
-        matches!(index.permits(user, &get(path)), PermittedBy::Binding(_))
+        matches!(index.permits(user, &get(path), usize::MAX), PermittedBy::Binding(_))
     }
 
     #[test]
@@ -344,8 +390,52 @@ mod tests {
         let ann = UserInfo::new("ann", []);
         assert!(permits(&index, &ann, "/api/v1/namespaces/n7/pods/p"));
         let missing = PermittedBy::None("RBAC: role.rbac.authorization.k8s.io \"r\" not found".to_owned());
-        assert_eq!(index.permits(&ann, &get("/api/v1/namespaces/n8/pods/p")), missing);
+        assert_eq!(index.permits(&ann, &get("/api/v1/namespaces/n8/pods/p"), usize::MAX), missing);
         assert_eq!(index.recent.count(), 0);
+    }
+
+    /// A user who may create roles can grant many large ones to another user.
+    #[test]
+    fn long_decisions_are_left_to_the_caller() {
+        let names: Vec<String> = (0..1000).map(|number| format!("p{number}")).collect();
+        let rule =
+            json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": names});
+        let large = json!({"rules": [rule]});
+        for (case, roles, bindings, bindings_elsewhere, want) in [
+            ("1 one large role", 1, 1, 0, PermittedBy::None(String::new())),
+            ("2 several large roles", 3, 1, 0, PermittedBy::TooLong),
+            ("3 many bindings of one large role", 1, 100, 0, PermittedBy::None(String::new())),
+            (
+                "4 more bindings of one large role than are remembered",
+                1,
+                300,
+                0,
+                PermittedBy::None(String::new()),
+            ),
+            ("5 very many bindings of one large role", 1, 2500, 0, PermittedBy::TooLong),
+            ("6 very many bindings elsewhere", 1, 1, 2500, PermittedBy::None(String::new())),
+        ] {
+            let mut index = RbacIndex::default();
+            for role in 0..roles {
+                index.set(RbacKind::Role, "a", &format!("r{role}"), Some(&large));
+                for number in 0..bindings {
+                    let name = format!("b{role}-{number}");
+                    index.set(RbacKind::RoleBinding, "a", &name, Some(&binding(&format!("r{role}"), "ann")));
+                }
+            }
+            for number in 0..bindings_elsewhere {
+                index.set(RbacKind::RoleBinding, "b", &format!("b{number}"), Some(&binding("r0", "ann")));
+            }
+            let ann = UserInfo::new("ann", []);
+            let other_name = get("/api/v1/namespaces/a/pods/x");
+            assert_eq!(index.permits(&ann, &other_name, 2000), want, "{case}");
+            assert_eq!(
+                index.permits(&ann, &other_name, usize::MAX),
+                PermittedBy::None(String::new()),
+                "{case}"
+            );
+            assert!(permits(&index, &ann, "/api/v1/namespaces/a/pods/p7"), "{case}");
+        }
     }
 
     #[test]

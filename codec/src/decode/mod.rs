@@ -27,6 +27,7 @@ use serde_json::{Map, Value};
 
 pub use body::{conform_patched, decode_named, decode_typed};
 pub use values::estimate_weight;
+pub(crate) use values::weigh;
 pub use walk::Finding;
 pub(crate) use walk::{MAX_FINDINGS, MAX_FINDINGS_TEXT};
 

@@ -2,6 +2,7 @@
 //! containers is 3 bytes, about 700 in memory, and several thousand with its defaults.
 
 use orlop_apimachinery::steps::{OutOfSteps, Steps};
+use serde_json::Value;
 
 /// Maximum weight of a document. Objects that a client would write have about 20 bytes for each value, so a body of
 /// 3 MiB weighs less than half of this.
@@ -51,6 +52,24 @@ pub fn estimate_weight(document: &[u8]) -> u64 {
         }
     }
     weight
+}
+
+/// Takes one step for each unit of the weight of a value.
+///
+/// # Errors
+/// The value weighs more.
+pub(crate) fn weigh(value: &Value, weight: &Steps) -> Result<(), OutOfSteps> {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => weight.take(1),
+        Value::Array(items) => {
+            weight.take(1)?;
+            items.iter().try_for_each(|item| weigh(item, weight))
+        }
+        Value::Object(members) => {
+            weight.take(OBJECT)?;
+            members.values().try_for_each(|member| weigh(member, weight))
+        }
+    }
 }
 
 fn too_many(OutOfSteps: OutOfSteps) -> String {

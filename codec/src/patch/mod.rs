@@ -68,6 +68,17 @@ pub fn apply(kind: PatchKind, document: Value, patch: &[u8], ty: TypeId) -> Resu
     Ok(Patched { document, warnings: Vec::new() })
 }
 
+/// The most weight of values that one patch copies ([`estimate_weight`](crate::decode::estimate_weight)); 0 if the patch copies none. Reads
+/// the text only, so a patch without copies may have weight too.
+pub fn copied_weight(kind: PatchKind, patch: &[u8]) -> u64 {
+    let has = |text: &[u8]| patch.windows(text.len()).any(|window| window == text);
+    match kind {
+        // Text can also be written with escapes.
+        PatchKind::Json if has(b"copy") || has(b"\\u") => json::COPIED_WEIGHT_MAX,
+        PatchKind::Json | PatchKind::Merge | PatchKind::Strategic | PatchKind::Apply => 0,
+    }
+}
+
 /// Whether a patch can put values of the object into other fields: only the operations `copy` and `move` of JSON patches do. A patch
 /// that cannot be parsed does not.
 pub fn copies(kind: PatchKind, patch: &[u8]) -> bool {

@@ -15,7 +15,8 @@ use crate::encode::ComputedBody;
 use crate::encode::negotiate::{Endpoint, Transform};
 use crate::encode::shape;
 use crate::encode::table::{IncludeObject, Table};
-use crate::verbs::filter::Filter;
+use crate::exchange::out_of_memory;
+use crate::verbs::filter::{self, Filter};
 use crate::verbs::former::FormerLimit;
 use crate::verbs::list::{self, check_numbers};
 use crate::verbs::request::Request;
@@ -32,6 +33,8 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Watch)?;
     check_numbers(&request.query)?;
+    let selectors =
+        request.server.limits.selectors.reserve(filter::memory(&request.query)).map_err(out_of_memory)?;
     let mut filter = Filter::parse_syntax(request.kind_ref(), &request.query)?;
     if request.query.flag("watch") {
         check_options(request)?;
@@ -68,6 +71,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         store: request.server.store.clone(),
         prefix: request.resource.prefix(),
         filter,
+        _selectors: selectors,
         bookmarks: request.query.flag("allowWatchBookmarks"),
         timeout,
         closing: match request.kind().definition() {
@@ -75,6 +79,7 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
             None => request.server.closing.clone(),
         },
         counter: request.server.metrics.watch_counter(request.names(), request.kind().is_custom()),
+        initial_steps: request.server.limits.initial_steps.clone(),
         account: account::is_alive(&request.server, &request.user, request.credential.clone()),
         unread: request.server.limits.unread.of(request.connection.clone()),
     };

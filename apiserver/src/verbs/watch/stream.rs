@@ -9,8 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, stream};
 use orlop_store::watch::BATCH;
-use orlop_store::{Event, Kv, Revision, Snapshot, WatchError, Watcher};
+use orlop_store::{Event, Kv, ReservedMemory, Revision, Snapshot, WatchError, Watcher};
 use prometheus::IntCounter;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
@@ -39,6 +40,8 @@ pub(super) struct Live {
     pub(super) store: Arc<dyn Kv<Projection>>,
     pub(super) prefix: String,
     pub(super) filter: Filter,
+    /// The memory of the filter.
+    pub(super) _selectors: ReservedMemory,
     /// Hides former versions of Secrets.
     pub(super) former: Option<FormerLimit>,
     pub(super) bookmarks: bool,
@@ -49,6 +52,8 @@ pub(super) struct Live {
     /// For a service account and for a session of the web page: the watch ends after the account is deleted, or after the key of its token
     /// or the credentials of the session are no longer accepted.
     pub(super) account: Option<IsAlive>,
+    /// Permits for the steps of the initial state.
+    pub(super) initial_steps: Arc<Semaphore>,
     /// The data that the client has not read yet.
     pub(super) unread: UnreadResponse,
 }
@@ -163,7 +168,11 @@ impl Running {
             self.state = match state {
                 WatchState::Initial { .. } if self.live.closing.is_cancelled() => WatchState::Ended,
                 WatchState::Initial { snapshot, old_state, from } => {
+                    let steps = self.live.initial_steps.clone();
+                    // The semaphore is never closed.
+                    let turn = steps.acquire().await;
                     let state = self.initial(&mut out, snapshot, old_state, from);
+                    drop(turn);
                     if out.is_empty() {
                         tokio::task::yield_now().await;
                     }

@@ -11,11 +11,15 @@ use orlop_apimachinery::steps::{OutOfSteps, Steps};
 use serde_json::{Map, Value};
 
 use super::{Patched, body};
+use crate::decode::weigh;
 
 const OPERATIONS_MAX: usize = 10_000;
 /// Maximum total size of copied values in one patch, bytes of JSON (upstream: JSONPatchMaxCopyBytes). Each copy
 /// can double the document.
 const COPIED_MAX: usize = 3 << 20;
+/// Maximum total weight of copied values in one patch ([`estimate_weight`](crate::decode::estimate_weight)). In memory, a
+/// value may be a hundred times as large as its text. Clients copy a few labels or containers.
+pub(super) const COPIED_WEIGHT_MAX: u64 = 50_000;
 /// Maximum nesting depth of the document during a patch. Each operation can add as many levels as the longest
 /// path.
 const DEPTH_MAX: usize = 256;
@@ -32,6 +36,8 @@ enum Impossible {
     TestFailed,
     /// The patch needs more than [`STEPS_MAX`] steps.
     OutOfSteps,
+    /// The copied values weigh more than [`COPIED_WEIGHT_MAX`].
+    CopiesTooMuch,
 }
 
 impl From<OutOfSteps> for Impossible {
@@ -47,6 +53,10 @@ impl Impossible {
             Impossible::OutOfSteps => ApiError::too_large(format!(
                 "Request entity too large: the JSON patch needs more than {STEPS_MAX} steps; insert and remove fewer \
                  items of long lists"
+            )),
+            Impossible::CopiesTooMuch => ApiError::too_large(format!(
+                "Request entity too large: the JSON patch copies too many values: an object counts as 8, any other value as 1, \
+                 the limit is {COPIED_WEIGHT_MAX}; add the values instead"
             )),
         }
     }
@@ -105,14 +115,20 @@ pub fn apply_operations(document: Value, operations: Vec<Value>) -> Result<Optio
     match run_all(document, operations) {
         Ok(document) => Ok(Some(document)),
         Err(Impossible::TestFailed) => Ok(None),
-        Err(impossible @ (Impossible::Unprocessable | Impossible::OutOfSteps)) => {
-            Err(format!("JSON Patch: {}", impossible.answer().message))
-        }
+        Err(
+            impossible @ (Impossible::Unprocessable | Impossible::OutOfSteps | Impossible::CopiesTooMuch),
+        ) => Err(format!("JSON Patch: {}", impossible.answer().message)),
     }
 }
 
 fn run_all(document: Value, operations: Vec<Value>) -> Result<Value, Impossible> {
-    let mut work = Work { deepest: depth(&document), document, copied: 0, steps: Steps::new(STEPS_MAX) };
+    let mut work = Work {
+        deepest: depth(&document),
+        document,
+        copied: 0,
+        copied_weight: Steps::new(COPIED_WEIGHT_MAX),
+        steps: Steps::new(STEPS_MAX),
+    };
     for operation in operations {
         work.run(operation)?;
     }
@@ -124,6 +140,8 @@ struct Work {
     document: Value,
     /// Total size of copied values, bytes of JSON.
     copied: usize,
+    /// The weight that further copied values may have.
+    copied_weight: Steps,
     /// Upper bound on the depth of the document.
     deepest: usize,
     steps: Steps,
@@ -154,8 +172,8 @@ impl Work {
             }
             "copy" => {
                 let value = Location::find(document, text("from")?)?.get()?.unwrap_or(&Value::Null);
-                // Measured before it is copied: in memory it may be much larger.
                 self.copied = measured(value, self.copied)?;
+                weigh(value, &self.copied_weight).map_err(|OutOfSteps| Impossible::CopiesTooMuch)?;
                 let value = value.clone();
                 Location::find(document, text("path")?)?.add(value, steps_left)?;
                 self.grown(text("path")?, self.deepest.saturating_sub(steps(text("from")?)))

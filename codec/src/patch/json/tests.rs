@@ -45,6 +45,29 @@ fn operations_are_applied_like_upstream() {
     }
 }
 
+/// 23 KB of a patch would become 400 MB: an object with one member is 7 bytes of JSON, and about 600 in memory.
+#[test]
+fn weight_of_copied_values_is_limited() {
+    let small = json!([{"": 0}]);
+    let list = |count: usize| Value::Array(vec![small[0].clone(); count]);
+    for (case, items, copies, is_accepted) in [
+        ("1 a few values", 10, 3, true),
+        ("2 up to the limit", 1000, 5, true),
+        ("3 many copies", 1000, 6, false),
+        ("4 one long list", 6000, 1, false),
+    ] {
+        let mut patch = vec![json!({"op": "add", "path": "/x", "value": list(items)})];
+        patch.extend((0..copies).map(|i| json!({"op": "copy", "from": "/x", "path": format!("/y{i}")})));
+        match patched(&Value::Array(patch)) {
+            Ok(document) => {
+                assert!(is_accepted, "{case}");
+                assert_eq!(document[format!("y{}", copies - 1)], list(items), "{case}");
+            }
+            Err(error) => assert_eq!((is_accepted, error.code), (false, 413), "{case}: {error}"),
+        }
+    }
+}
+
 #[test]
 fn inapplicable_operations_are_unprocessable() {
     for operation in [
