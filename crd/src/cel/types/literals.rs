@@ -8,16 +8,22 @@ use std::collections::HashMap;
 use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::ty::Ty;
+use crate::cel::cost::{Budget, Failure, Meter};
+use crate::cel::patterns;
 use crate::cel::span::{is_in_range, span, time};
 use crate::cel::template::{Clause, Piece, pieces};
-use crate::pattern;
+
+/// The cost of compiling the patterns of an expression. It is less than that of one range of Unicode whose case is ignored, so such a
+/// pattern is compiled only when the expression runs, which has a budget of its own.
+const PATTERN_COST: u64 = 10_000;
 
 /// The node of a mistake, and its description.
 pub(super) type Mistake = (u64, String);
 
 /// Returns the mistakes of an expression whose types are correct.
 pub(super) fn mistakes(expr: &IdedExpr, types: &HashMap<u64, Ty>) -> Vec<Mistake> {
-    let mut visit = Visit { types, formats: 0, mistakes: Vec::new() };
+    let meter = Meter::new(&Budget::of(PATTERN_COST));
+    let mut visit = Visit { types, formats: 0, meter, mistakes: Vec::new() };
     visit.expr(expr);
     visit.mistakes
 }
@@ -26,6 +32,8 @@ struct Visit<'t> {
     types: &'t HashMap<u64, Ty>,
     /// The number of calls of `format` around the node.
     formats: usize,
+    /// The cost of the patterns.
+    meter: Meter,
     mistakes: Vec<Mistake>,
 }
 
@@ -104,7 +112,7 @@ impl Visit<'_> {
         let name = call.func_name.as_str();
         if let Some(arg) = call.args.first()
             && let Expr::Literal(literal) = &arg.expr
-            && !is_valid(name, literal)
+            && !self.is_valid(name, literal)
         {
             self.mistakes.push((arg.id, format!("invalid {name} argument")));
         }
@@ -172,19 +180,21 @@ impl Visit<'_> {
             _ => None,
         }
     }
-}
 
-/// Whether a function can read its first argument.
-fn is_valid(function: &str, argument: &LiteralValue) -> bool {
-    match (function, argument) {
-        ("duration", LiteralValue::String(text)) => span(text.inner()).is_some(),
-        ("duration", LiteralValue::Int(_)) => false,
-        ("timestamp", LiteralValue::String(text)) => {
-            time(text.inner()).is_some_and(|time| is_in_range(time.as_second()))
+    /// Whether a function can read its first argument. If the budget is exhausted, a pattern is not checked.
+    fn is_valid(&mut self, function: &str, argument: &LiteralValue) -> bool {
+        match (function, argument) {
+            ("duration", LiteralValue::String(text)) => span(text.inner()).is_some(),
+            ("duration", LiteralValue::Int(_)) => false,
+            ("timestamp", LiteralValue::String(text)) => {
+                time(text.inner()).is_some_and(|time| is_in_range(time.as_second()))
+            }
+            ("timestamp", LiteralValue::Int(seconds)) => is_in_range(*seconds.inner()),
+            // Of the function with two arguments, upstream checks the text.
+            ("matches", LiteralValue::String(text)) => {
+                !matches!(patterns::compiled(&mut self.meter, "", text.inner()), Err(Failure::Error(_)))
+            }
+            _ => true,
         }
-        ("timestamp", LiteralValue::Int(seconds)) => is_in_range(*seconds.inner()),
-        // Of the function with two arguments, upstream checks the text.
-        ("matches", LiteralValue::String(text)) => pattern::compile(text.inner()).is_ok(),
-        _ => true,
     }
 }

@@ -124,6 +124,22 @@ fn mistakes_are_listed_up_to_a_limit() {
 }
 
 #[test]
+fn patterns_are_compiled_up_to_a_cost() {
+    let wrong = |pattern: &str, count: usize| {
+        let all = vec![format!("'a'.matches(r'{pattern}')"); count].join(", ");
+        checked(&format!("[{all}]"), &Declarations::default()).err().unwrap_or_default()
+    };
+    assert_eq!(wrong("[a-z]+", 500), [""; 0]);
+    assert_eq!(wrong("*", 1), ["invalid matches argument"]);
+    // Each pattern costs 200 and its length.
+    assert_eq!(wrong("*", 500).len(), 49);
+    // These patterns are not correct, but they are not compiled.
+    for costly in [r"(?i)[\x{0}-\x{10FFFF}](", r"(?xi)[\x{0} - \x{10FFFF}](", "((a{900}){900}"] {
+        assert_eq!(wrong(costly, 1), [""; 0], "{costly}");
+    }
+}
+
+#[test]
 fn checks_are_linear() {
     let text = |n: usize| format!("[{}1 == 1]", "1 == 1, ".repeat(n));
     let parsed = |n: usize| parse_text(&text(n)).map_err(|_| n).expect("valid").expr;
