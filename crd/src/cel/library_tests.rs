@@ -112,6 +112,7 @@ fn templates_are_filled_as_upstream() {
             Ok("{\"key1\":b\"xyz\", \"key2\":duration(\"7200s\"), \"key3\":null}"),
         ),
         ("'%s'.format([object.map])", Ok("{\"a\":2.500000, \"b\":1}")),
+        ("'%s'.format([{'b': {2: [], 1: {}}, 'a': 0}])", Ok("{\"a\":0, \"b\":{1:{}, 2:[]}}")),
         ("'%d %s'.format([object.n, object.list])", Ok("3 [3, 1, 2]")),
         // Templates that only the evaluation knows.
         (

@@ -117,10 +117,17 @@ fn types_of_variables_have_bounded_depth() {
 
 #[test]
 fn mistakes_are_listed_up_to_a_limit() {
-    let text = format!("[{}nope]", "nope, ".repeat(2_000));
-    let error = compile(&text, &Declarations::default()).expect_err("undeclared");
-    assert!(error.ends_with("1901 more errors were truncated"), "{}", &error[error.len() - 100..]);
-    assert_eq!(error.matches("undeclared reference").count(), 100);
+    for (wrong, count, why) in [
+        ("nope", 2_000, "undeclared reference"),
+        // Correct types; the literals are not.
+        ("duration('x')", 1_000, "invalid duration argument"),
+    ] {
+        let text = format!("[{}]", vec![wrong; count].join(", "));
+        let error = compile(&text, &Declarations::default()).expect_err(wrong);
+        let rest = format!("{} more errors were truncated", count - 100);
+        assert!(error.ends_with(&rest), "{}", &error[error.len() - 100..]);
+        assert_eq!(error.matches(why).count(), 100);
+    }
 }
 
 #[test]
