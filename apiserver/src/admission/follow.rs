@@ -106,7 +106,9 @@ impl<F: Followed> Follower<F> {
         let head = self.store.head().revision();
         let mut state = self.state.lock();
         let State { objects, unreadable, revisions, progress } = &mut *state;
+        let mut is_changed = false;
         let follows = progress.follow(head, |(), kind, key, record| {
+            is_changed = true;
             set((Arc::make_mut(objects), None), unreadable, revisions, kind, key, record);
         });
         if !follows {
@@ -120,9 +122,11 @@ impl<F: Followed> Follower<F> {
             });
             *objects = Arc::new(read);
         }
-        let newest = revisions.values().copied().max().unwrap_or_default();
-        let version = unreadable.is_empty().then_some(Version { count: revisions.len(), newest });
-        *self.latest.lock() = Latest { objects: objects.clone(), version };
+        if is_changed || !follows {
+            let newest = revisions.values().copied().max().unwrap_or_default();
+            let version = unreadable.is_empty().then_some(Version { count: revisions.len(), newest });
+            *self.latest.lock() = Latest { objects: objects.clone(), version };
+        }
         match unreadable.values().next() {
             None => Ok(objects.clone()),
             Some(error) => Err(error.clone()),

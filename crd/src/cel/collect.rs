@@ -79,11 +79,8 @@ impl<'v> Run<'v, '_> {
                 self.insert(place, entry)?;
             }
             Addition::Entries(entries) => {
-                let entries = match self.expr(entries)? {
-                    Val::Map(entries) => entries.as_ref().clone(),
-                    other => self.members(&other)?,
-                };
-                for (key, value) in entries {
+                let entries = self.expr(entries)?;
+                for (key, value) in entries.members(&mut self.meter)? {
                     let known = self.bound[place].1.get(&key, &mut self.meter)?;
                     if known.is_some() {
                         return fail(format!("insert failed: key {} already exists", shown(&key)));

@@ -4,14 +4,12 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
-use serde_json::Value;
 
 use super::access;
 use super::access_question::Access;
 use super::check::MAX_DEPTH;
 use super::cost::{Budget, Failure, Meter, Result, fail};
 use super::input::{Input, Memo};
-use super::value::member_schema;
 use super::{Program, Val, extensions, functions};
 
 impl Program {
@@ -71,6 +69,7 @@ impl<'v> Run<'v, '_> {
     pub(super) fn expr(&mut self, expr: &'v IdedExpr) -> Result<Val<'v>> {
         self.meter.pay(1)?;
         if self.depth >= MAX_DEPTH {
+            self.memo.too_deep += 1;
             return fail(format!("the evaluation is nested more than {MAX_DEPTH} levels deep"));
         }
         self.depth += 1;
@@ -173,12 +172,25 @@ impl<'v> Run<'v, '_> {
         if is_test {
             return Ok(Val::Bool(true));
         }
-        if let Some(known) = self.memo.get(place) {
-            if let Err(why) = &known {
-                self.meter.pay(why.len() as u64 / 16)?;
-            }
-            return known.map_err(Failure::Error);
+        let value = match self.memo.get(place) {
+            Some(known) => known,
+            None => self.evaluated(name, place, program)?,
+        };
+        if let Err(why) = &value {
+            self.meter.pay(why.len() as u64 / 16)?;
         }
+        value.map_err(Failure::Error)
+    }
+
+    /// Evaluates a field of `variables`, and memoizes its value or its error. A field that is nested too deep is evaluated again: it may
+    /// have a value where it is less deep.
+    fn evaluated(
+        &mut self,
+        name: &str,
+        place: usize,
+        program: &'v std::result::Result<Program, String>,
+    ) -> Result<std::result::Result<Val<'v>, String>> {
+        let too_deep = self.memo.too_deep;
         let value = match program {
             Err(why) => Err(format!("composited variable {name:?} fails to compile: {why}")),
             Ok(program) => {
@@ -199,8 +211,10 @@ impl<'v> Run<'v, '_> {
             }
         };
         let value = value.map_err(shortened);
-        self.memo.set(place, value.clone());
-        value.map_err(Failure::Error)
+        if value.is_ok() || self.memo.too_deep == too_deep {
+            self.memo.set(place, value.clone());
+        }
+        Ok(value)
     }
 
     fn member(&mut self, operand: &Val<'v>, name: &'v str) -> Result<Option<Val<'v>>> {
@@ -366,55 +380,34 @@ impl<'v> Run<'v, '_> {
 enum Range<'v> {
     /// A list, with the positions as first variable if there are two.
     List(Val<'v>, bool),
-    /// The keys of a map, with its values if there are two variables.
-    Map(Vec<(Val<'v>, Option<Val<'v>>)>),
+    /// The keys of a map.
+    Keys(Vec<Val<'v>>),
+    /// The members of a map, for two variables.
+    Members(Vec<(Val<'v>, Val<'v>)>),
 }
 
 impl<'v> Range<'v> {
     fn of(range: Val<'v>, with_second: bool, meter: &mut Meter) -> Result<Self> {
-        Ok(match &range {
-            Val::Map(pairs) => {
-                let pairs = pairs.iter();
-                Range::Map(
-                    pairs.map(|(key, value)| (key.clone(), with_second.then(|| value.clone()))).collect(),
-                )
-            }
-            Val::Json(Value::Object(map), schema) => {
-                let mut pairs = Vec::with_capacity(map.len());
-                for (name, value) in map {
-                    let read = |meter| Val::read(value, member_schema(*schema, name), meter);
-                    let value = if with_second { Some(read(&mut *meter)?) } else { None };
-                    pairs.push((Val::borrowed(name), value));
-                }
-                Range::Map(pairs)
-            }
-            _ => Range::List(range, with_second),
-        })
+        if with_second && range.map_len().is_some() {
+            return Ok(Range::Members(range.members(meter)?));
+        }
+        Ok(range.keys().map_or(Range::List(range, with_second), Range::Keys))
     }
 
     /// Returns the values of the variables.
     fn at(&self, at: usize, meter: &mut Meter) -> Result<(Val<'v>, Option<Val<'v>>)> {
-        match self {
-            Range::Map(pairs) => Ok(pairs.get(at).cloned().unwrap_or((Val::Null, None))),
+        Ok(match self {
+            Range::Keys(keys) => (keys.get(at).cloned().unwrap_or(Val::Null), None),
+            Range::Members(members) => {
+                let (key, value) = members.get(at).cloned().unwrap_or((Val::Null, Val::Null));
+                (key, Some(value))
+            }
             Range::List(list, with_second) => {
                 let item = list.item(at, meter)?.unwrap_or(Val::Null);
                 let place = || Val::Int(i64::try_from(at).unwrap_or(i64::MAX));
-                Ok(if *with_second { (place(), Some(item)) } else { (item, None) })
+                if *with_second { (place(), Some(item)) } else { (item, None) }
             }
-        }
-    }
-}
-
-impl<'v> Run<'v, '_> {
-    /// Returns the members of a map of the document.
-    pub(super) fn members(&mut self, map: &Val<'v>) -> Result<Vec<(Val<'v>, Val<'v>)>> {
-        if map.map_len().is_none() {
-            return fail("no such overload");
-        }
-        let Range::Map(pairs) = Range::of(map.clone(), true, &mut self.meter)? else {
-            return fail("no such overload");
-        };
-        Ok(pairs.into_iter().map(|(key, value)| (key, value.unwrap_or(Val::Null))).collect())
+        })
     }
 }
 

@@ -5,14 +5,12 @@
 use std::fmt::Write as _;
 
 use orlop_apimachinery::quoted;
-use serde_json::Value;
 
 use super::Val;
 use super::cost::{Meter, Result, fail};
 use super::numbers::{fixed, scientific};
 use super::shown::shown;
 use super::template::{Clause, Piece, pieces};
-use super::value::member_schema;
 
 /// Whether this module implements a function of that name.
 pub(super) fn is_known(name: &str) -> bool {
@@ -162,32 +160,26 @@ fn push_part<'v>(meter: &mut Meter, text: &mut String, part: &Val<'v>) -> Result
 
 /// Formats a map, in the order of its formatted keys.
 fn push_map<'v>(meter: &mut Meter, text: &mut String, map: &Val<'v>) -> Result<()> {
-    let pairs: Vec<(Val<'v>, Val<'v>)> = match map {
-        Val::Map(pairs) => pairs.as_ref().clone(),
-        Val::Json(Value::Object(members), schema) => {
-            let mut pairs = Vec::with_capacity(members.len());
-            for (name, value) in members {
-                pairs.push((Val::borrowed(name), Val::read(value, member_schema(*schema, name), meter)?));
-            }
-            pairs
-        }
-        _ => Vec::new(),
-    };
-    let mut formatted = Vec::with_capacity(pairs.len());
-    for (key, value) in &pairs {
+    let mut named = Vec::with_capacity(map.map_len().unwrap_or_default());
+    for (key, value) in map.members(meter)? {
         if !matches!(key, Val::Text(_) | Val::Bool(_) | Val::Int(_) | Val::Uint(_)) {
             let why = format!("no formatting function for map key of type {}", key.type_name());
             return fail(format!("error during formatting: {why}"));
         }
-        let (mut name, mut shown) = (String::new(), String::new());
-        push_part(meter, &mut name, key)?;
-        push_part(meter, &mut shown, value)?;
-        formatted.push((name, shown));
+        let mut name = String::new();
+        push_part(meter, &mut name, &key)?;
+        named.push((name, value));
     }
-    formatted.sort();
-    let members: Vec<String> = formatted.iter().map(|(name, value)| format!("{name}:{value}")).collect();
+    named.sort_by(|(a, _), (b, _)| a.cmp(b));
     text.push('{');
-    text.push_str(&members.join(", "));
+    for (at, (name, value)) in named.iter().enumerate() {
+        if at > 0 {
+            text.push_str(", ");
+        }
+        text.push_str(name);
+        text.push(':');
+        push_part(meter, text, value)?;
+    }
     text.push('}');
     Ok(())
 }

@@ -73,14 +73,18 @@ impl LazyFields {
 
 /// The values of `variables` that are known.
 #[derive(Default)]
-pub(crate) struct Memo<'v>(HashMap<usize, std::result::Result<Val<'v>, String>>);
+pub(crate) struct Memo<'v> {
+    values: HashMap<usize, std::result::Result<Val<'v>, String>>,
+    /// How many steps were nested too deep.
+    pub(super) too_deep: usize,
+}
 
 impl<'v> Memo<'v> {
     pub(super) fn get(&self, place: usize) -> Option<std::result::Result<Val<'v>, String>> {
-        self.0.get(&place).cloned()
+        self.values.get(&place).cloned()
     }
 
     pub(super) fn set(&mut self, place: usize, value: std::result::Result<Val<'v>, String>) {
-        self.0.insert(place, value);
+        self.values.insert(place, value);
     }
 }

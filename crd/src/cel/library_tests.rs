@@ -112,6 +112,7 @@ fn templates_are_filled_as_upstream() {
             Ok("{\"key1\":b\"xyz\", \"key2\":duration(\"7200s\"), \"key3\":null}"),
         ),
         ("'%s'.format([object.map])", Ok("{\"a\":2.500000, \"b\":1}")),
+        ("'%s'.format([{'b': {2: [], 1: {}}, 'a': 0}])", Ok("{\"a\":0, \"b\":{1:{}, 2:[]}}")),
         ("'%d %s'.format([object.n, object.list])", Ok("3 [3, 1, 2]")),
         // Templates that only the evaluation knows.
         (
@@ -177,6 +178,10 @@ fn lists_are_those_of_upstream() {
         "[{'field': 'lo'}, {'field': 'hi'}].sortBy(m, m.field) == [{'field': 'hi'}, {'field': 'lo'}]",
         "[-2, 5, -2, 1, 1, 5, -2, 1].distinct() == [-2, 5, 1] && [[1], [1], [2]].distinct() == [[1], [2]]",
         "object.list.sort() == [1, 2, 3]",
+        // NaN is last.
+        "[lists.range(60).map(i, i % 3 == 0 ? double('NaN') : double(-i)).sort()].all(l, \
+         l.slice(0, 40).isSorted() && l.slice(40, 60).all(n, n != n))",
+        "lists.range(60).sortBy(i, i % 3 == 0 ? double('NaN') : double(-i)).slice(38, 42) == [2, 1, 0, 3]",
         "[1, 2, 3].first().value() == 1 && [1, 2, 3].last().value() == 3 && !object.list.filter(i, false).last().hasValue()",
         "optional.unwrap([optional.of(42), optional.none()]) == [42]",
         "[optional.of(42), optional.none()].unwrapOpt() == [42]",

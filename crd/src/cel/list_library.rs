@@ -115,8 +115,14 @@ fn sort<'v>(meter: &mut Meter, items: &[Val<'v>], keys: &[Val<'v>]) -> Result<Ve
     let weight = keys.iter().fold(0_u64, |sum, key| sum.saturating_add(key.weight()));
     meter.pay(weight.saturating_mul(u64::from(keys.len().ilog2())))?;
     let mut order: Vec<usize> = (0..keys.len()).collect();
-    order.sort_by(|a, b| keys[*a].order(&keys[*b]).unwrap_or(Ordering::Equal));
+    order.sort_by(|a, b| key_order(&keys[*a], &keys[*b]));
     Ok(order.into_iter().map(|at| items[at].clone()).collect())
+}
+
+/// The order of two keys of one ordered type. Sorting needs a total order, so NaN is the largest number (upstream: its place is undefined).
+fn key_order(a: &Val<'_>, b: &Val<'_>) -> Ordering {
+    let is_nan = |key: &Val<'_>| matches!(key, Val::Double(number) if number.is_nan());
+    a.order(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
 }
 
 fn distinct<'v>(meter: &mut Meter, items: Vec<Val<'v>>) -> Result<Vec<Val<'v>>> {

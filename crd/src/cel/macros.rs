@@ -10,7 +10,7 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, ListExpr, Li
 use cel::parser::{Macro, MacroExprHelper, ParseError, Parser};
 
 /// The variable in which macros collect their result.
-const RESULT: &str = "@result";
+pub(super) const RESULT: &str = "@result";
 /// The name of that variable in expressions that other parsers have expanded.
 const OLD_RESULT: &str = "__result__";
 /// The list that `sortBy` sorts.

@@ -9,7 +9,7 @@ use orlop_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use super::access_question::Access;
-use super::cost::{Meter, PER_RULE, Result};
+use super::cost::{Meter, PER_RULE, Result, fail};
 use super::named_format::NamedFormat;
 use super::semver::Semver;
 use super::text::Text;
@@ -172,6 +172,30 @@ impl<'v> Val<'v> {
         match self {
             Val::Map(pairs) => Some(pairs.len()),
             Val::Json(Value::Object(map), _) => Some(map.len()),
+            _ => None,
+        }
+    }
+
+    /// Returns the members of a map.
+    pub(super) fn members(&self, meter: &mut Meter) -> Result<Vec<(Val<'v>, Val<'v>)>> {
+        match self {
+            Val::Map(pairs) => Ok(pairs.as_ref().clone()),
+            Val::Json(Value::Object(map), schema) => {
+                let read = |(name, value): (&'v String, &'v Value)| {
+                    let value = Val::read(value, member_schema(*schema, name), meter)?;
+                    Ok((Val::borrowed(name), value))
+                };
+                map.iter().map(read).collect()
+            }
+            _ => fail("no such overload"),
+        }
+    }
+
+    /// Returns the keys of a map; `None` if it is none.
+    pub(super) fn keys(&self) -> Option<Vec<Val<'v>>> {
+        match self {
+            Val::Map(pairs) => Some(pairs.iter().map(|(key, _)| key.clone()).collect()),
+            Val::Json(Value::Object(map), _) => Some(map.keys().map(|name| Val::borrowed(name)).collect()),
             _ => None,
         }
     }

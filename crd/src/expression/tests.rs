@@ -197,6 +197,24 @@ fn depth_of_chained_variables_is_bounded() {
 }
 
 #[test]
+fn variables_that_were_too_deep_are_evaluated_less_deep() {
+    let nested = format!("variables.v100{} == 161", " + 1".repeat(60));
+    let [first, second]: [_; 2] =
+        outcomes(&chain(100, "@ + 1"), &[&nested, "variables.v100 == 101"], &Value::Null)
+            .try_into()
+            .expect("two");
+    let error = first.expect_err("too deep");
+    assert!(error.contains("nested more than 250 levels deep"), "{error}");
+    assert_eq!(second, Ok(Outcome::Bool(true)));
+
+    // Both operands are evaluated if they fail, so the number of evaluations doubles with each variable.
+    let (compiler, variables) = chain(300, "@ == 1 || @ == 2 ? 1 : 2");
+    let expression = compiler.compile("variables.v300 == 1", ALL, ExpressionResult::Bool).expect("valid");
+    let outcome = Values::default().evaluate(&variables, &[Some(&expression)], &mut CostBudget::of_policy());
+    assert_eq!(outcome.map(drop), Err(OutOfBudget));
+}
+
+#[test]
 fn depth_of_computed_values_is_bounded() {
     let nested = chain(600, "dyn([@])");
     let texts: Vec<String> = (0..=600).step_by(50).map(|n| format!("variables.v{n} != 0")).collect();

@@ -47,13 +47,20 @@ impl PhaseBudget {
         let _ = self.0.take(budget.granted.saturating_sub(budget.left()));
     }
 
-    /// Takes the cost of visiting objects of this size.
+    /// Takes the cost of visiting objects of this size, which is computed only if something is left.
     ///
     /// # Errors
     /// The budget is exhausted.
-    pub(crate) fn visit(&mut self, size: u64) -> Result<(), OutOfBudget> {
-        self.0.take(size.saturating_mul(VISITS))
+    pub(crate) fn visit(&mut self, size: impl FnOnce() -> u64) -> Result<(), OutOfBudget> {
+        visit(&mut self.0, size)
     }
+}
+
+fn visit(budget: &mut CostBudget, size: impl FnOnce() -> u64) -> Result<(), OutOfBudget> {
+    if budget.left() == 0 {
+        return Err(OutOfBudget);
+    }
+    budget.take(size().saturating_mul(VISITS))
 }
 
 /// The size of objects, for [`PhaseBudget::visit`].
@@ -81,12 +88,12 @@ impl BindingBudget {
         self.conditions.left() + self.rules.left() + self.visits.left()
     }
 
-    /// Takes the cost of visiting objects of this size.
+    /// Takes the cost of visiting objects of this size, which is computed only if something is left.
     ///
     /// # Errors
     /// The budget is exhausted.
-    pub(super) fn visit(&mut self, size: u64) -> Result<(), OutOfBudget> {
-        self.visits.take(size.saturating_mul(VISITS))
+    pub(super) fn visit(&mut self, size: impl FnOnce() -> u64) -> Result<(), OutOfBudget> {
+        visit(&mut self.visits, size)
     }
 }
 
@@ -116,9 +123,16 @@ mod tests {
     fn visits_of_objects_cost_their_size() {
         let object = Object::from_value(json!({"list": vec![0; 100_000]}));
         let mut phase = PhaseBudget::default();
-        let size = size([Some(&object), None]);
-        let visits = (0..1_000).take_while(|_| phase.visit(size).is_ok()).count();
+        let mut sizes = 0;
+        let mut visit = || {
+            phase.visit(|| {
+                sizes += 1;
+                size([Some(&object), None])
+            })
+        };
+        let visits = (0..1_000).filter(|_| visit().is_ok()).count();
         assert!((90..=100).contains(&visits), "{visits}");
+        assert_eq!(sizes, visits + 1, "nothing is computed for an exhausted budget");
         assert_eq!(phase.binding().rules.left(), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! Policies and bindings, with their expressions compiled.
 
 use orlop_api::object::Object;
-use orlop_api::registry::admission_registration::{TooManyExpressions, check_policy};
+use orlop_api::registry::admission_registration::check_policy;
 use orlop_api::registry::expressions::{ExpressionResult, ExpressionScope};
 use orlop_crd::expression::{Compiler, Expression, Variables};
 use serde_json::Value;
@@ -78,9 +78,11 @@ impl Policy {
     /// Compiles a policy. Expressions that do not compile have an error; validation rejects them.
     pub(crate) fn of(object: &Object, is_mutating: bool) -> Self {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
-        if let Err(why) = check_policy(spec) {
-            return Policy::failing(object, is_mutating, why);
-        }
+        let fails = text(spec, "failurePolicy") != "Ignore";
+        let criteria = Criteria::of_match_resources(spec.get("matchConstraints").unwrap_or(&Value::Null));
+        // If the server does not compile the expressions, the policy has none, and its evaluation fails.
+        let compiles = check_policy(spec);
+        let spec = if compiles.is_ok() { spec } else { &Value::Null };
         let param_kind = spec.get("paramKind").filter(|kind| !kind.is_null());
         let param_kind =
             param_kind.map(|kind| (text(kind, "apiVersion").to_owned(), text(kind, "kind").to_owned()));
@@ -95,7 +97,6 @@ impl Policy {
             let name = text(variable, "name");
             variables.push(name, compiler.variable(name, text(variable, "expression"), scope));
         }
-        let fails = text(spec, "failurePolicy") != "Ignore";
         let rules = if is_mutating {
             let scope = ExpressionScope { has_patch_types: true, ..scope };
             Rules::Mutating {
@@ -119,35 +120,18 @@ impl Policy {
                     .collect(),
             }
         };
-        Policy {
-            name: object.name().to_owned(),
-            version: version(object),
-            criteria: Criteria::of_match_resources(spec.get("matchConstraints").unwrap_or(&Value::Null)),
-            param_kind,
-            fails,
-            conditions: Conditions::of(spec, &compiler, scope, fails),
-            variables,
-            rules,
-        }
-    }
-
-    /// A policy that has more expressions than the server compiles: an evaluation fails.
-    fn failing(object: &Object, is_mutating: bool, why: TooManyExpressions) -> Self {
-        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
-        let fails = text(spec, "failurePolicy") != "Ignore";
-        let rules = if is_mutating {
-            Rules::Mutating { mutations: Vec::new(), reinvokes: false }
-        } else {
-            Rules::Validating { validations: Vec::new(), annotations: Vec::new() }
+        let conditions = match compiles {
+            Ok(()) => Conditions::of(spec, &compiler, scope, fails),
+            Err(why) => Conditions::failing(why.to_string(), fails),
         };
         Policy {
             name: object.name().to_owned(),
             version: version(object),
-            criteria: Criteria::of_match_resources(spec.get("matchConstraints").unwrap_or(&Value::Null)),
-            param_kind: None,
+            criteria,
+            param_kind,
             fails,
-            conditions: Conditions::failing(why.to_string(), fails),
-            variables: Variables::default(),
+            conditions,
+            variables,
             rules,
         }
     }

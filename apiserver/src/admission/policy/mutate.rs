@@ -83,7 +83,7 @@ pub(crate) fn mutate(
         };
         let Invocation { policy, binding, .. } = invocation;
         // Nothing is read for a binding that has no budget.
-        let params = match phase.visit(1) {
+        let params = match phase.visit(|| 1) {
             Ok(()) => collect(policy.param_kind.as_ref(), binding.param.as_ref(), request.namespace, cluster)
                 .map_err(|why| format!("failed to configure binding: {why}")),
             Err(error) => Err(error.to_string()),
@@ -95,7 +95,7 @@ pub(crate) fn mutate(
             Vec::new()
         });
         // If nothing remains, the policy fails below.
-        let _ = phase.visit(size_of_params(&params));
+        let _ = phase.visit(|| size_of_params(&params));
         let mut budget = phase.binding();
         for param in &params {
             let run = match &run {
@@ -190,8 +190,7 @@ impl Run<'_> {
                 failures.add(&described(policy, binding, why));
             }
         };
-        let visited = size([Some(&*object), self.old]);
-        if let Err(error) = budget.visit(visited) {
+        if let Err(error) = budget.visit(|| size([Some(&*object), self.old])) {
             fail(&error.to_string());
             return Ok(());
         }
@@ -214,7 +213,7 @@ impl Run<'_> {
         }
         let before = object.clone();
         for mutation in invocation.mutations {
-            if let Err(error) = budget.visit(visited) {
+            if let Err(error) = budget.visit(|| size([Some(&*object), self.old])) {
                 fail(&error.to_string());
                 break;
             }

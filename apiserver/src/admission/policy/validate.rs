@@ -2,6 +2,8 @@
 //!
 //! Upstream: apiserver `pkg/admission/plugin/policy/validating` (`dispatcher.go`, `validator.go`).
 
+use std::cell::LazyCell;
+
 use orlop_api::object::Object;
 use orlop_api::status::{ApiError, Details};
 use orlop_api::validate::Cause;
@@ -44,7 +46,7 @@ pub(crate) fn validate(
         first.get_or_insert((policy, binding, denial));
     };
     let mut phase = PhaseBudget::default();
-    let objects = size([object, old]);
+    let objects = LazyCell::new(|| size([object, old]));
     for (policy, bindings) in policies.validating.bound() {
         let Rules::Validating { validations, annotations } = &policy.rules else { continue };
         let failed = |why: String| Denial { message: why, reason: String::new() };
@@ -71,7 +73,7 @@ pub(crate) fn validate(
                 },
             };
             // Nothing is read or converted for a binding that has no budget.
-            let is_exhausted = phase.visit(objects).is_err();
+            let is_exhausted = phase.visit(|| *objects).is_err();
             let params = match matched {
                 Ok(()) if is_exhausted => Ok(Vec::new()),
                 Ok(()) => collect(param_kind, param_ref, request.namespace, cluster),
@@ -87,7 +89,7 @@ pub(crate) fn validate(
                     continue;
                 }
             };
-            if is_exhausted || phase.visit(size_of_params(&params)).is_err() {
+            if is_exhausted || phase.visit(|| size_of_params(&params)).is_err() {
                 if policy.fails {
                     let denial = failed(OutOfBudget.to_string());
                     act(policy, binding, 0, &denial, findings);

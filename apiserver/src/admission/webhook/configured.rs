@@ -68,15 +68,14 @@ impl Webhook {
             "v1beta1" => Some("v1beta1"),
             _ => None,
         });
+        let has_conditions = value["matchConditions"].as_array().is_some_and(|list| !list.is_empty());
         let scope = ExpressionScope { has_params: false, has_authorizer: true, has_patch_types: false };
         Webhook {
             configuration: configuration.to_owned(),
             name: text(value, "name"),
             criteria: Criteria::of_webhook(value),
             conditions: match compiles {
-                Err(why) if value.get("matchConditions").is_some() => {
-                    Conditions::failing(why.to_string(), fails)
-                }
+                Err(why) if has_conditions => Conditions::failing(why.to_string(), fails),
                 Ok(()) | Err(_) => Conditions::of(value, &Compiler::new(false), scope, fails),
             },
             client,
@@ -160,5 +159,28 @@ impl Followed for WebhookIndex {
             Configuration { version, webhooks: Arc::new(webhooks) }
         });
         self.of_kind_mut(plural).insert(name.to_owned(), configuration);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_webhooks_with_conditions_fail_if_there_are_too_many() {
+        let condition = json!({"name": "n", "expression": "true"});
+        let webhooks = json!([
+            {"name": "many", "matchConditions": vec![condition; 2_000]},
+            {"name": "empty", "matchConditions": []},
+            {"name": "none"},
+        ]);
+        let object = Object::from_value(json!({"metadata": {"name": "c"}, "webhooks": webhooks}));
+        let mut index = WebhookIndex::default();
+        index.set(MUTATING, "c", Some(&object), None);
+        let found: Vec<_> =
+            index.mutating().map(|one| (one.name.as_str(), one.conditions.is_empty())).collect();
+        assert_eq!(found, [("many", false), ("empty", true), ("none", true)]);
     }
 }

@@ -60,7 +60,7 @@ fn matched(
         return Ok(Some(kind));
     }
     // If nothing remains, the conditions fail.
-    let objects = phase.visit(size([object, old]));
+    let objects = phase.visit(|| size([object, old]));
     let shown = |object: Option<&Object>| {
         object.filter(|_| objects.is_ok()).map(|object| request.shown(object, &kind))
     };

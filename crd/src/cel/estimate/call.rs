@@ -64,7 +64,7 @@ impl Estimator {
                 let list = target.map_or(Size::UNKNOWN, Estimate::size);
                 let (start, end) = (whole(&call.args[0], 0), whole(&call.args[1], list.max));
                 let ty = target.map_or(Type::Plain(Kind::Dyn), |list| list.ty.clone());
-                self.called(sum, library::allocating(1.0, Size::fixed(end.wrapping_sub(start)), ty))
+                self.called(sum, library::allocating(1.0, Size::exactly(end.wrapping_sub(start)), ty))
             }
             ("flatten", [_]) => {
                 let list = target.map_or(Size::UNKNOWN, Estimate::size);
@@ -74,7 +74,7 @@ impl Estimator {
                 self.called(sum, library::allocating(depth, list, ty))
             }
             ("lists.range", [_]) => {
-                let size = Size::fixed(whole(&call.args[0], u64::MAX));
+                let size = Size::exactly(whole(&call.args[0], u64::MAX));
                 self.called(sum, library::allocating(1.0, size, Type::list(Type::Plain(Kind::Int))))
             }
             ("split", [_, _]) => {

@@ -28,14 +28,13 @@ mod ty;
 
 pub(crate) use decl::Decl;
 
+use crate::cel::macros::RESULT;
 use crate::program::Program;
 use kind::Kind;
 use place::{Place, Step};
 use size::{EntrySize, Size};
 use ty::Type;
 
-/// The name of the variable in which macros collect their result.
-const ACCUMULATOR: &str = "@result";
 /// The name of the variable in which the parser puts the target of `optMap` and `optFlatMap`.
 const OPTIONAL_TARGET: &str = "@target";
 /// The cost of creating a list or a map.
@@ -101,7 +100,7 @@ impl Estimator {
         let cost = items.iter().fold(LIST, |sum, item| sum.saturating_add(item.cost));
         let ty = items.first().map_or(Type::Plain(Kind::Dyn), |item| item.ty.clone());
         let entries = EntrySize::of_list(items.iter().map(Estimate::size));
-        let size = Size::exactly(items.len());
+        let size = Size::exactly(items.len() as u64);
         Estimate { entries: Some(entries), ..self.computed(cost, Type::list(ty), Some(size)) }
     }
 
@@ -119,7 +118,7 @@ impl Estimator {
             |(key, value)| (key.ty.clone(), value.ty.clone()),
         );
         let sizes = EntrySize::of_map(entries.iter().map(|(key, value)| (key.size(), value.size())));
-        let size = Size::exactly(entries.len());
+        let size = Size::exactly(entries.len() as u64);
         Estimate { entries: Some(sizes), ..self.computed(cost, Type::map(key, value), Some(size)) }
     }
 
@@ -145,7 +144,7 @@ impl Estimator {
             LiteralValue::String(text) => (Kind::Text, text.inner().chars().count()),
             LiteralValue::Bytes(bytes) => (Kind::Bytes, bytes.inner().len()),
         };
-        self.computed(0, Type::Plain(kind), Some(Size::exactly(size)))
+        self.computed(0, Type::Plain(kind), Some(Size::exactly(size as u64)))
     }
 
     fn ident(&self, name: &str) -> Estimate {
@@ -272,5 +271,5 @@ impl Estimator {
 fn is_bind(all: &ComprehensionExpr) -> bool {
     let Expr::List(range) = &all.iter_range.expr else { return false };
     let Expr::Literal(LiteralValue::Boolean(condition)) = &all.loop_cond.expr else { return false };
-    range.elements.is_empty() && !condition.inner() && all.accu_var != ACCUMULATOR
+    range.elements.is_empty() && !condition.inner() && all.accu_var != RESULT
 }

@@ -15,12 +15,7 @@ pub(super) struct Size {
 impl Size {
     pub(super) const UNKNOWN: Size = Size { min: 0, max: u64::MAX };
 
-    pub(super) fn exactly(size: usize) -> Self {
-        let size = u64::try_from(size).unwrap_or(u64::MAX);
-        Size { min: size, max: size }
-    }
-
-    pub(super) fn fixed(size: u64) -> Self {
+    pub(super) fn exactly(size: u64) -> Self {
         Size { min: size, max: size }
     }
 

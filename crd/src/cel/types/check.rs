@@ -7,104 +7,13 @@ use std::rc::Rc;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, StructExpr};
 
-use super::declared::{self, DEVICE, NAMESPACE, REQUEST, REVIEW, VARIABLES};
+use super::declared;
 use super::functions::{Functions, Overload, functions};
-use super::literals::{self, Mistake};
+use super::literals::{self, Mistakes};
 use super::ty::Ty;
 use super::unify::{Substitutions, most_general};
-use crate::cel::check::MAX_ISSUES;
+use super::variables::Declarations;
 use crate::cel::functions::type_path;
-
-/// The variables of an expression.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Declarations {
-    pub(crate) has_params: bool,
-    pub(crate) has_authorizer: bool,
-    /// Whether the expression can make the objects of mutations.
-    pub(crate) has_patch_types: bool,
-    /// Whether `request` is an access review; then there is no other variable.
-    pub(crate) is_review: bool,
-    /// The types of the fields of `variables`; `None` if there is no such variable.
-    pub(crate) variables: Option<Rc<HashMap<String, Ty>>>,
-    /// Whether the expression selects devices: its only variable is `device`.
-    pub(crate) is_device_selector: bool,
-    /// The type of `self` in a rule of a schema; there is no other variable but `oldSelf`.
-    pub(crate) own: Option<Rc<dyn OwnType>>,
-    /// Whether `oldSelf` is an optional.
-    pub(crate) has_optional_old: bool,
-}
-
-/// The type that a schema declares.
-pub(crate) trait OwnType: std::fmt::Debug {
-    /// The type of `self`.
-    fn own(&self) -> Ty;
-    /// The type of a field of an object type.
-    fn field(&self, object: &str, name: &str) -> Option<Ty>;
-}
-
-impl Declarations {
-    fn ident(&self, name: &str) -> Option<Ty> {
-        let of_type = || type_named(name).map(|ty| Ty::Type(Some(ty.into())));
-        if let Some(own) = &self.own {
-            return match name {
-                "self" => Some(own.own()),
-                "oldSelf" if self.has_optional_old => Some(Ty::optional(own.own())),
-                "oldSelf" => Some(own.own()),
-                _ => of_type(),
-            };
-        }
-        if self.is_device_selector {
-            return if name == "device" { Some(Ty::object(DEVICE)) } else { of_type() };
-        }
-        match name {
-            "request" if self.is_review => Some(Ty::object(REVIEW)),
-            "object" | "oldObject" | "namespaceObject" if self.is_review => None,
-            "object" | "oldObject" => Some(Ty::Dyn),
-            "params" => self.has_params.then_some(Ty::Dyn),
-            "request" => Some(Ty::object(REQUEST)),
-            "namespaceObject" => Some(Ty::object(NAMESPACE)),
-            "authorizer" => self.has_authorizer.then(|| Ty::object(declared::AUTHORIZER)),
-            "variables" => self.variables.as_ref().map(|_| Ty::object(VARIABLES)),
-            _ => of_type(),
-        }
-    }
-
-    fn field(&self, ty: &str, name: &str) -> Option<Ty> {
-        if let Some(own) = &self.own {
-            return own.field(ty, name);
-        }
-        if ty != VARIABLES {
-            return declared::field(ty, name);
-        }
-        self.variables.as_ref()?.get(name).cloned()
-    }
-}
-
-fn type_named(name: &str) -> Option<Ty> {
-    Some(match name {
-        "bool" => Ty::Bool,
-        "int" => Ty::Int,
-        "uint" => Ty::Uint,
-        "double" => Ty::Double,
-        "string" => Ty::Text,
-        "bytes" => Ty::Bytes,
-        "list" => Ty::list(Ty::Dyn),
-        "map" => Ty::map(Ty::Dyn, Ty::Dyn),
-        "null_type" => Ty::Null,
-        "optional_type" => Ty::optional(Ty::Dyn),
-        "type" => Ty::Type(None),
-        _ => return None,
-    })
-}
-
-/// The mistakes of an expression.
-#[derive(Debug, Default)]
-pub(crate) struct Mistakes {
-    /// The first [`MAX_ISSUES`].
-    pub(crate) listed: Vec<Mistake>,
-    /// The number of the others.
-    pub(crate) omitted: usize,
-}
 
 /// Returns the type of an expression, or its mistakes. The types of its parts may grow exponentially with the expression, so the
 /// work is limited to a number of steps.
@@ -119,20 +28,19 @@ pub(crate) fn check(expr: &IdedExpr, declarations: &Declarations, steps: usize) 
         mistakes: Mistakes::default(),
     };
     let ty = check.expr(expr);
-    let ty = check.known.finish(&ty);
+    let Check { known, types, mut mistakes, .. } = check;
+    let ty = known.finish(&ty);
+    let is_too_complex = || known.is_exhausted() || ty.has_more_parts_than(MAX_PARTS);
     // Literals are checked only if the types are correct.
-    let types = match check.mistakes.listed.is_empty() {
-        true => check.types.iter().map(|(id, ty)| (*id, check.known.finish(ty))).collect(),
-        false => HashMap::new(),
-    };
-    if check.known.is_exhausted() || ty.has_more_parts_than(MAX_PARTS) {
-        check.mistakes.listed = vec![(expr.id, "the types of the expression are too complex".to_owned())];
-        check.mistakes.omitted = 0;
+    if mistakes.is_empty() && !is_too_complex() {
+        let resolved = |id| types.get(&id).map_or(Ty::Dyn, |ty| known.finish(ty));
+        mistakes = literals::mistakes(expr, &resolved);
     }
-    if check.mistakes.listed.is_empty() {
-        check.mistakes.listed = literals::mistakes(expr, &types);
+    if is_too_complex() {
+        mistakes = Mistakes::default();
+        mistakes.add(expr.id, "the types of the expression are too complex".to_owned());
     }
-    if check.mistakes.listed.is_empty() { Ok(ty) } else { Err(check.mistakes) }
+    if mistakes.is_empty() { Ok(ty) } else { Err(mistakes) }
 }
 
 /// The most parts of the type of a result. Variables have such types, which other expressions use.
@@ -153,11 +61,7 @@ struct Check<'e> {
 
 impl<'e> Check<'e> {
     fn wrong(&mut self, id: u64, why: String) -> Ty {
-        if self.mistakes.listed.len() < MAX_ISSUES {
-            self.mistakes.listed.push((id, why));
-        } else {
-            self.mistakes.omitted += 1;
-        }
+        self.mistakes.add(id, why);
         Ty::Error
     }
 

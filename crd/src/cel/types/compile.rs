@@ -2,8 +2,9 @@
 
 use cel::common::ast::IdedExpr;
 
-use super::check::{Declarations, check};
+use super::check::check;
 use super::ty::Ty;
+use super::variables::Declarations;
 use crate::cel::check::{Issue, listed, parse_text};
 
 /// Steps for the types of an expression, besides those for its length.

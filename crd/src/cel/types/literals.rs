@@ -3,35 +3,64 @@
 //!
 //! Upstream: cel-go `cel/validator.go`, `ext/formatting.go`.
 
-use std::collections::HashMap;
-
 use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::ty::Ty;
+use crate::cel::check::MAX_ISSUES;
+use crate::cel::cost::{Budget, Failure, Meter};
+use crate::cel::patterns;
 use crate::cel::span::{is_in_range, span, time};
 use crate::cel::template::{Clause, Piece, pieces};
-use crate::pattern;
 
-/// The node of a mistake, and its description.
-pub(super) type Mistake = (u64, String);
+/// The cost of compiling the patterns of an expression. It is less than that of one range of Unicode whose case is ignored, so such a
+/// pattern is compiled only when the expression runs, which has a budget of its own.
+const PATTERN_COST: u64 = 10_000;
 
-/// Returns the mistakes of an expression whose types are correct.
-pub(super) fn mistakes(expr: &IdedExpr, types: &HashMap<u64, Ty>) -> Vec<Mistake> {
-    let mut visit = Visit { types, formats: 0, mistakes: Vec::new() };
+/// The mistakes of an expression.
+#[derive(Debug, Default)]
+pub(crate) struct Mistakes {
+    /// The first [`MAX_ISSUES`], each with its node.
+    pub(crate) listed: Vec<(u64, String)>,
+    /// The number of the others.
+    pub(crate) omitted: usize,
+}
+
+impl Mistakes {
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.listed.is_empty()
+    }
+
+    /// Adds a mistake of a node.
+    pub(super) fn add(&mut self, id: u64, why: String) {
+        if self.listed.len() < MAX_ISSUES {
+            self.listed.push((id, why));
+        } else {
+            self.omitted += 1;
+        }
+    }
+}
+
+/// Returns the mistakes of an expression whose types are correct. `types` are those of its nodes.
+pub(super) fn mistakes(expr: &IdedExpr, types: &dyn Fn(u64) -> Ty) -> Mistakes {
+    let meter = Meter::new(&Budget::of(PATTERN_COST));
+    let mut visit = Visit { types, formats: 0, meter, mistakes: Mistakes::default() };
     visit.expr(expr);
     visit.mistakes
 }
 
 struct Visit<'t> {
-    types: &'t HashMap<u64, Ty>,
+    types: &'t dyn Fn(u64) -> Ty,
     /// The number of calls of `format` around the node.
     formats: usize,
-    mistakes: Vec<Mistake>,
+    /// The cost of the patterns.
+    meter: Meter,
+    mistakes: Mistakes,
 }
 
 impl Visit<'_> {
     fn ty(&self, expr: &IdedExpr) -> Ty {
-        self.types.get(&expr.id).cloned().unwrap_or(Ty::Dyn)
+        (self.types)(expr.id)
     }
 
     /// The type of an item, which `?` may mark as optional.
@@ -50,7 +79,7 @@ impl Visit<'_> {
             Some(before) if *before == ty => {}
             Some(before) => {
                 let why = format!("expected type '{}' but found '{}'", before.shown(), ty.shown());
-                self.mistakes.push((id, why));
+                self.mistakes.add(id, why);
                 return false;
             }
         }
@@ -104,9 +133,9 @@ impl Visit<'_> {
         let name = call.func_name.as_str();
         if let Some(arg) = call.args.first()
             && let Expr::Literal(literal) = &arg.expr
-            && !is_valid(name, literal)
+            && !self.is_valid(name, literal)
         {
-            self.mistakes.push((arg.id, format!("invalid {name} argument")));
+            self.mistakes.add(arg.id, format!("invalid {name} argument"));
         }
         let is_format = name == "format";
         if is_format
@@ -115,7 +144,7 @@ impl Visit<'_> {
             && let [IdedExpr { expr: Expr::List(list), .. }] = call.args.as_slice()
             && let Err((at, why)) = self.template(template.inner(), &list.elements)
         {
-            self.mistakes.push((at.unwrap_or(id), why));
+            self.mistakes.add(at.unwrap_or(id), why);
         }
         self.formats += usize::from(is_format);
         for part in call.target.as_deref().into_iter().chain(&call.args) {
@@ -172,19 +201,21 @@ impl Visit<'_> {
             _ => None,
         }
     }
-}
 
-/// Whether a function can read its first argument.
-fn is_valid(function: &str, argument: &LiteralValue) -> bool {
-    match (function, argument) {
-        ("duration", LiteralValue::String(text)) => span(text.inner()).is_some(),
-        ("duration", LiteralValue::Int(_)) => false,
-        ("timestamp", LiteralValue::String(text)) => {
-            time(text.inner()).is_some_and(|time| is_in_range(time.as_second()))
+    /// Whether a function can read its first argument. If the budget is exhausted, a pattern is not checked.
+    fn is_valid(&mut self, function: &str, argument: &LiteralValue) -> bool {
+        match (function, argument) {
+            ("duration", LiteralValue::String(text)) => span(text.inner()).is_some(),
+            ("duration", LiteralValue::Int(_)) => false,
+            ("timestamp", LiteralValue::String(text)) => {
+                time(text.inner()).is_some_and(|time| is_in_range(time.as_second()))
+            }
+            ("timestamp", LiteralValue::Int(seconds)) => is_in_range(*seconds.inner()),
+            // Of the function with two arguments, upstream checks the text.
+            ("matches", LiteralValue::String(text)) => {
+                !matches!(patterns::compiled(&mut self.meter, "", text.inner()), Err(Failure::Error(_)))
+            }
+            _ => true,
         }
-        ("timestamp", LiteralValue::Int(seconds)) => is_in_range(*seconds.inner()),
-        // Of the function with two arguments, upstream checks the text.
-        ("matches", LiteralValue::String(text)) => pattern::compile(text.inner()).is_ok(),
-        _ => true,
     }
 }

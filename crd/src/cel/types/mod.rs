@@ -1,7 +1,7 @@
 //! Checks the types of expressions, as cel-go's checker does.
 //!
 //! `ty` are the types, `unify` assigns them to each other, `functions` are the overloads of functions, `declared` the types
-//! with fields, `check` is the checker, and `compile` parses and checks a text.
+//! with fields, `variables` the variables, `check` is the checker, `literals` checks literals, and `compile` parses and checks a text.
 
 mod check;
 mod compile;
@@ -10,11 +10,12 @@ mod functions;
 mod literals;
 mod ty;
 mod unify;
+mod variables;
 
-pub(crate) use check::{Declarations, OwnType};
 pub(crate) use compile::compile;
 pub(crate) use declared::{JSON_PATCH, OBJECT};
 pub(crate) use ty::Ty;
+pub(crate) use variables::{Declarations, OwnType};
 
 #[cfg(test)]
 mod tests;

@@ -117,10 +117,33 @@ fn types_of_variables_have_bounded_depth() {
 
 #[test]
 fn mistakes_are_listed_up_to_a_limit() {
-    let text = format!("[{}nope]", "nope, ".repeat(2_000));
-    let error = compile(&text, &Declarations::default()).expect_err("undeclared");
-    assert!(error.ends_with("1901 more errors were truncated"), "{}", &error[error.len() - 100..]);
-    assert_eq!(error.matches("undeclared reference").count(), 100);
+    for (wrong, count, why) in [
+        ("nope", 2_000, "undeclared reference"),
+        // Correct types; the literals are not.
+        ("duration('x')", 1_000, "invalid duration argument"),
+    ] {
+        let text = format!("[{}]", vec![wrong; count].join(", "));
+        let error = compile(&text, &Declarations::default()).expect_err(wrong);
+        let rest = format!("{} more errors were truncated", count - 100);
+        assert!(error.ends_with(&rest), "{}", &error[error.len() - 100..]);
+        assert_eq!(error.matches(why).count(), 100);
+    }
+}
+
+#[test]
+fn patterns_are_compiled_up_to_a_cost() {
+    let wrong = |pattern: &str, count: usize| {
+        let all = vec![format!("'a'.matches(r'{pattern}')"); count].join(", ");
+        checked(&format!("[{all}]"), &Declarations::default()).err().unwrap_or_default()
+    };
+    assert_eq!(wrong("[a-z]+", 500), [""; 0]);
+    assert_eq!(wrong("*", 1), ["invalid matches argument"]);
+    // Each pattern costs 200 and its length.
+    assert_eq!(wrong("*", 500).len(), 49);
+    // These patterns are not correct, but they are not compiled.
+    for costly in [r"(?i)[\x{0}-\x{10FFFF}](", r"(?xi)[\x{0} - \x{10FFFF}](", "((a{900}){900}"] {
+        assert_eq!(wrong(costly, 1), [""; 0], "{costly}");
+    }
 }
 
 #[test]
