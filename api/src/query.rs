@@ -16,6 +16,16 @@ impl Query {
         Query(raw.unwrap_or_default().split('&').filter_map(pair).collect())
     }
 
+    /// The length of all names and values, bytes.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+
+    /// Whether there are no parameters.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether the parameter is present.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()

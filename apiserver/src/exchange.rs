@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt as _;
 use orlop_auth::UserInfo;
 use orlop_store::{MemoryBudget, OutOfMemory, ReservedMemory};
 
@@ -100,19 +100,48 @@ pub(crate) async fn read(
             return Err(out_of_memory(error));
         }
     };
-    match Limited::new(&mut body, BODY_LIMIT).collect().await {
+    match whole(&mut body).await {
         Ok(body) => {
-            let body = body.to_bytes();
             // Never more than before.
             reserved.resize(body.len() as u64).map_err(out_of_memory)?;
             Ok((body, reserved))
         }
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+        Err(Unreadable::TooLarge) => {
             discard(body).await;
             Err(too_large())
         }
-        Err(error) => Err(ApiError::bad_request(format!("cannot read the body: {error}"))),
+        Err(Unreadable::Broken(error)) => {
+            Err(ApiError::bad_request(format!("cannot read the body: {error}")))
+        }
     }
+}
+
+/// Why a body cannot be read.
+enum Unreadable {
+    /// It is larger than [`BODY_LIMIT`].
+    TooLarge,
+    /// The client or the connection has failed.
+    Broken(axum::Error),
+}
+
+/// Reads a body into one buffer. A client can send each byte in a chunk of its own, and each chunk occupies a buffer of the connection,
+/// so several chunks are copied as they arrive.
+async fn whole(body: &mut axum::body::Body) -> Result<Bytes, Unreadable> {
+    let mut first = Bytes::new();
+    let mut buffer = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(Unreadable::Broken)?.into_data() else { continue };
+        if first.len() + buffer.len() + data.len() > BODY_LIMIT {
+            return Err(Unreadable::TooLarge);
+        }
+        if first.is_empty() && buffer.is_empty() {
+            first = data;
+            continue;
+        }
+        buffer.extend_from_slice(&std::mem::take(&mut first));
+        buffer.extend_from_slice(&data);
+    }
+    Ok(if buffer.is_empty() { first } else { buffer.freeze() })
 }
 
 /// Reads and discards the rest of a body that is rejected, up to a limit. A client that writes does not read,

@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod fairness;
+mod held_texts;
 mod in_flight;
 mod memory;
 mod mutated;

@@ -81,6 +81,17 @@ impl Raw {
         }
     }
 
+    /// Reads the beginning of an answer, and returns its code.
+    pub(super) async fn status(&mut self) -> u16 {
+        let (mut heard, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+        while !heard.contains(&b'\n') {
+            let length = wait::in_time("a status", self.stream.read(&mut buffer)).await.unwrap();
+            assert!(length > 0, "the connection ended before a status");
+            heard.extend_from_slice(&buffer[..length]);
+        }
+        String::from_utf8_lossy(&heard).split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
+    }
+
     /// Sends the complete POST of a ConfigMap.
     pub(super) async fn post(&mut self, name: &str, agent: &str) {
         let body = format!("{{\"metadata\":{{\"name\":\"{name}\"}}}}");

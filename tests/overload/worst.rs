@@ -62,6 +62,8 @@ pub(super) fn worst_requests() -> Vec<Worst> {
     at_the_front.extend(vec![json!({"op": "add", "path": "/x/0", "value": 1}); 9_999]);
     let owner = |n: usize| json!({"apiVersion": "v1", "kind": "A", "name": "a", "uid": n.to_string(), "controller": true});
     let owners: Vec<Value> = (0..30_000).map(owner).collect();
+    let mut copies = vec![json!({"op": "add", "path": "/x", "value": vec![json!({"": 0}); 2000]})];
+    copies.extend((0..222).map(|n| json!({"op": "copy", "from": "/x", "path": format!("/y{n}")})));
     let containers = "{},".repeat(900_000);
     let selector = numbered(7_000, "!k").join(",");
     let long_key = format!("{{\"data\":{{\"{}\":[{}0]}}}}", "k".repeat(1_500_000), "0,".repeat(200_000));
@@ -100,6 +102,7 @@ pub(super) fn worst_requests() -> Vec<Worst> {
             &[200],
         ),
         patch("insertions at the front", JSON_PATCH, &Value::Array(at_the_front), &[413]),
+        patch("copies of many values", JSON_PATCH, &Value::Array(copies), &[413]),
         Worst {
             name: "printer column",
             method: Method::GET,

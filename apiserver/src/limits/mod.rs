@@ -31,7 +31,7 @@ use http::HeaderValue;
 use http::header::RETRY_AFTER;
 use http_body::Body as _;
 use orlop_auth::UserInfo;
-use orlop_store::{Kv, MemoryBudget, Snapshot};
+use orlop_store::{Kv, MemoryBudget, ReservedMemory, Snapshot};
 use prometheus::{IntGaugeVec, Registry};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
@@ -317,6 +317,11 @@ pub(crate) async fn admit<F: Future<Output = Response>>(
         flow.report(response.headers_mut());
     }
     response
+}
+
+/// Holds memory until the connection has accepted the whole response.
+pub(crate) fn hold_memory(response: Response, memory: ReservedMemory) -> Response {
+    permit_body::hold(response, memory, None)
 }
 
 /// Waits for the permit of a request. A request with `is_queued` counts as executing while it has the permit; a watch does not.

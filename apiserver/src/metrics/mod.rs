@@ -33,6 +33,8 @@ const COMPONENT: &str = "apiserver";
 const MAX_CUSTOM_KINDS: usize = 100;
 /// The group, version and resource of further custom kinds.
 const OTHER: &str = "other";
+/// Requests for the metrics that may be in progress or wait. A text of 50 KB takes about 10 ms.
+const SCRAPES: usize = 16;
 
 /// The labels of a request.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +76,8 @@ pub(crate) struct Metrics {
     custom_kinds: Mutex<HashSet<(&'static str, &'static str)>>,
     /// Held while the metrics are read.
     pub(crate) reading: tokio::sync::Mutex<()>,
+    /// Permits for requests that read the metrics or wait for it.
+    pub(crate) waiting: tokio::sync::Semaphore,
 }
 
 /// Disk usage and snapshots of the store.
@@ -233,6 +237,7 @@ impl Metrics {
             process,
             custom_kinds: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
+            waiting: tokio::sync::Semaphore::new(SCRAPES),
         })
     }
 

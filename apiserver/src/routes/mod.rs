@@ -24,7 +24,8 @@ use serde_json::json;
 use crate::authentication::page;
 use crate::encode::answer;
 use crate::encode::negotiate::{Media, RequestedEncoding, error_media};
-use crate::exchange::{header_text, user_of};
+use crate::exchange::{header_text, out_of_memory, user_of};
+use crate::limits;
 use crate::state::Inner;
 use orlop_api::status::ApiError;
 
@@ -94,9 +95,14 @@ async fn page_code(State(server): State<Arc<Inner>>, request: Request) -> Respon
     })
 }
 
+/// The error of a scrape beyond the limit of those in progress.
+const TOO_MANY_SCRAPES: &str = "Too many requests for metrics, please try again later.";
+
 async fn metrics(State(server): State<Arc<Inner>>) -> Response {
     server.limits.report();
+    let busy = || answer::error(&ApiError::too_many_requests(TOO_MANY_SCRAPES, 1), Media::Json, false);
     // They count all objects and the files of the store: one at a time, on another thread.
+    let Ok(_waiting) = server.metrics.waiting.try_acquire() else { return busy() };
     let _one = server.metrics.reading.lock().await;
     let reader = server.clone();
     let read = move || {
@@ -105,7 +111,13 @@ async fn metrics(State(server): State<Arc<Inner>>) -> Response {
         metrics
     };
     match tokio::task::spawn_blocking(read).await {
-        Ok(text) => answer::body(200, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", text),
+        Ok(text) => match server.limits.memory.reserve(text.len() as u64) {
+            Ok(memory) => {
+                let media = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+                limits::hold_memory(answer::body(200, media, text), memory)
+            }
+            Err(error) => answer::error(&out_of_memory(error), Media::Json, false),
+        },
         Err(error) => answer::error(&ApiError::internal(error), Media::Json, false),
     }
 }

@@ -33,8 +33,7 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
     let wanted = request.wanted(Endpoint::Watch)?;
     check_numbers(&request.query)?;
-    let selectors =
-        request.server.limits.selectors.reserve(filter::memory(&request.query)).map_err(out_of_memory)?;
+    let selectors = request.server.limits.selectors.reserve(texts_memory(request)).map_err(out_of_memory)?;
     let mut filter = Filter::parse_syntax(request.kind_ref(), &request.query)?;
     if request.query.flag("watch") {
         check_options(request)?;
@@ -92,6 +91,16 @@ pub(crate) async fn watch(request: &Request) -> Result<Response, ApiError> {
         response.extensions_mut().insert(ComputedBody);
     }
     Ok(response)
+}
+
+/// The memory of the texts that a watch keeps as long as it is open, bytes: its selectors, and the parameters and the client's name in
+/// the request, its attributes and the audit event.
+fn texts_memory(request: &Request) -> u64 {
+    const COPIES: u64 = 3;
+    /// Texts up to this size are part of the memory of a watch, bytes.
+    const UNCOUNTED: usize = 1024;
+    let texts = request.query.len() + request.user_agent.len();
+    filter::memory(&request.query) + texts.saturating_sub(UNCOUNTED) as u64 * COPIES
 }
 
 /// 422 if the options contradict each other (upstream: apimachinery `apis/meta/internalversion`, defaults and validation).

@@ -210,6 +210,35 @@ async fn controller_follows_endpoints_and_services() {
     assert_eq!(slices(), Vec::<String>::new(), "9 deleted");
 }
 
+/// The Endpoints or the Service exist, although the cache does not contain them after a restart.
+#[tokio::test(start_paused = true)]
+async fn i12_slices_of_undecodable_objects_are_not_deleted() {
+    type Act = fn(&FakeApi);
+    let rows: [(&str, Act, usize); 3] = [
+        ("1 no Endpoints", |api| api.delete("endpoints", "ns/s"), 0),
+        ("2 undecodable Endpoints", |api| api.patch("endpoints", "ns/s", "", json!({"subsets": 7})), 1),
+        (
+            "3 undecodable Service",
+            |api| api.patch("services", "ns/s", "", json!({"spec": {"clusterIP": 7}})),
+            1,
+        ),
+    ];
+    for (case, act, kept) in rows {
+        let api = FakeApi::new();
+        api.seed(without_selector());
+        api.seed(object(json!({})));
+        let before = api.start(&[run], Options::default());
+        api.settle().await;
+        assert_eq!(api.list("endpointslices").len(), 1, "{case}");
+        drop(before);
+        api.settle().await;
+        act(&api);
+        let _running = api.start(&[run], Options::default());
+        api.settle().await;
+        assert_eq!(api.list("endpointslices").len(), kept, "{case}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn i6_every_write_may_fail_once() {
     let seed = |api: &FakeApi| {
