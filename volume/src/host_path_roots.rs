@@ -48,9 +48,14 @@ impl HostPathRoots {
     pub fn containing(&self, path: &Path) -> Option<&Path> {
         let path = plain(path)?;
         let root = self.roots.iter().find(|root| path.starts_with(root) && path != **root)?;
-        let real = resolved(&path);
-        let is_own = self.protected.iter().any(|own| real.starts_with(own) || own.starts_with(&real));
-        (!is_own && !self.is_mounted_own(&real)).then_some(root)
+        (!self.protects(&path)).then_some(root)
+    }
+
+    /// Whether a path is that of a protected directory, or of a directory in or around one. Reads the file system.
+    pub fn protects(&self, path: &Path) -> bool {
+        let real = resolved(path);
+        self.protected.iter().any(|own| real.starts_with(own) || own.starts_with(&real))
+            || self.is_mounted_own(&real)
     }
 
     /// Whether a bind mount leads from this path to a protected directory, or to a directory in or around one.

@@ -129,6 +129,10 @@ fn delete(path: &str, roots: &HostPathRoots, others: &FileIds) -> Result<(), Str
     match rooted_fs::kind_below(Path::new(TMP), target) {
         Ok(None) => Ok(()),
         Err(error) if error.is_missing() => Ok(()),
+        // It must not advise the user to delete it.
+        Ok(Some(_)) if roots.protects(target) => {
+            Err(format!("cannot delete {path}: a directory of orlop is in it, or it is in that"))
+        }
         Ok(Some(_)) => Err(format!(
             "cannot delete {path}: it is not in a directory that --host-path-roots allows; delete it yourself, or start the \
              controllers with --host-path-roots={TMP}"
