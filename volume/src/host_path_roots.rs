@@ -4,6 +4,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::file_location::{FileIds, FileLocation, MountTable};
+
 /// The allowed directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostPathRoots {
@@ -42,13 +44,34 @@ impl HostPathRoots {
         self
     }
 
-    /// The allowed directory that contains a path; not the path itself.
+    /// The allowed directory that contains a path; not the path itself. Reads the file system.
     pub fn containing(&self, path: &Path) -> Option<&Path> {
         let path = plain(path)?;
         let root = self.roots.iter().find(|root| path.starts_with(root) && path != **root)?;
-        let real = resolved(&path);
-        let is_own = self.protected.iter().any(|own| real.starts_with(own) || own.starts_with(&real));
-        (!is_own).then_some(root)
+        (!self.protects(&path)).then_some(root)
+    }
+
+    /// Whether a path is that of a protected directory, or of a directory in or around one. Reads the file system.
+    pub fn protects(&self, path: &Path) -> bool {
+        let real = resolved(path);
+        self.protected.iter().any(|own| real.starts_with(own) || own.starts_with(&real))
+            || self.is_mounted_own(&real)
+    }
+
+    /// Whether a bind mount leads from this path to a protected directory, or to a directory in or around one.
+    fn is_mounted_own(&self, real: &Path) -> bool {
+        if self.protected.is_empty() {
+            return false;
+        }
+        let mounts = MountTable::read();
+        let location = FileLocation::of(real, &mounts);
+        self.protected.iter().any(|own| FileLocation::of(own, &mounts).overlaps(&location))
+    }
+
+    /// The protected directories that exist, whatever their path. Reads the file system.
+    pub fn protected_ids(&self) -> FileIds {
+        let none = MountTable::default();
+        self.protected.iter().filter_map(|own| FileLocation::of(own, &none).id()).collect()
     }
 }
 
@@ -128,6 +151,36 @@ mod tests {
             ("b", true),
         ] {
             assert_eq!(roots.containing(&root.join(path)).is_some(), is_allowed, "{path}");
+        }
+    }
+
+    #[test]
+    fn bind_mounts_of_directories_of_orlop_are_never_allowed() {
+        if !orlop_test_support::privileges::has_root("a data directory that is a bind mount") {
+            return;
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let top = dir.path().canonicalize().expect("it exists");
+        for name in ["roots/a/data/journal", "roots/a/data-2", "own"] {
+            std::fs::create_dir_all(top.join(name)).expect("it is ours");
+        }
+        let roots =
+            HostPathRoots::new([top.join("roots")]).expect("it is plain").protecting(&[top.join("own")]);
+        let table = [
+            ("a", false),
+            ("a/data", false),
+            ("a/data/journal", false),
+            ("a/data/new", false),
+            ("a/data-2", true),
+        ];
+        let mounted =
+            orlop_test_support::bind_mount::BindMount::new(&top.join("roots/a/data"), &top.join("own"));
+        for (path, is_allowed) in table {
+            assert_eq!(roots.containing(&top.join("roots").join(path)).is_some(), is_allowed, "{path}");
+        }
+        drop(mounted);
+        for (path, _) in table {
+            assert!(roots.containing(&top.join("roots").join(path)).is_some(), "{path}, without the mount");
         }
     }
 }

@@ -7,6 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use k8s_openapi::api::core::v1::PersistentVolumeSpec;
 
+use crate::file_location::{FileLocation, MountTable};
+
 /// The storage behind a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StorageIdentity {
@@ -132,6 +134,14 @@ impl StorageIdentity {
         match self {
             StorageIdentity::Path(path) => StorageIdentity::Path(resolve(path)),
             StorageIdentity::Export(..) | StorageIdentity::Disk(..) => self.clone(),
+        }
+    }
+
+    /// The location on this machine, which also reveals bind mounts; `self` is resolved. Reads the file system.
+    pub fn location(&self, mounts: &MountTable) -> Option<FileLocation> {
+        match self {
+            StorageIdentity::Path(path) => Some(FileLocation::of(path, mounts)),
+            StorageIdentity::Export(..) | StorageIdentity::Disk(..) => None,
         }
     }
 }

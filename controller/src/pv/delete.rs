@@ -10,9 +10,11 @@ use super::binder::Binder;
 use super::error::{SyncError, chain};
 use super::migration::remove_finalizer;
 use super::plugin::{DeleteError, NoPlugin, Plugins, VolumePlugin};
+use super::shared_storage::SharedStorage;
 use orlop_client::client::is_not_found;
 use orlop_client::names::{self, reason};
 use orlop_client::recorder::EventType;
+use orlop_volume::file_location::FileIds;
 use orlop_volume::object::{self, annotation};
 
 /// The component that deletes the asset of a volume.
@@ -81,10 +83,13 @@ impl Binder {
                 return self.delete_failed(&volume, DeleteError::InUse(message)).await;
             }
         }
-        if let Some(message) = self.shared_storage(&volume, reason::VOLUME_FAILED_DELETE).await? {
-            return self.delete_failed(&volume, DeleteError::InUse(message)).await;
-        }
-        if let Err(error) = self.delete_asset(plugin.as_ref(), &volume).await {
+        let others = match self.shared_storage(&volume, reason::VOLUME_FAILED_DELETE).await? {
+            SharedStorage::No { others } => others,
+            SharedStorage::Yes { message } => {
+                return self.delete_failed(&volume, DeleteError::InUse(message)).await;
+            }
+        };
+        if let Err(error) = self.delete_asset(plugin.as_ref(), &volume, others).await {
             return self.delete_failed(&volume, error).await;
         }
         // Done externally: the asset is deleted. Not saved: anything. Completed by: the next delete operation; deleters
@@ -92,14 +97,15 @@ impl Binder {
         self.delete_object(&volume).await
     }
 
-    /// Deletes the asset.
+    /// Deletes the asset, without touching the files `others`.
     pub(super) async fn delete_asset(
         &self,
         plugin: &dyn VolumePlugin,
         volume: &PersistentVolume,
+        others: Arc<FileIds>,
     ) -> Result<(), DeleteError> {
         match plugin.deleter() {
-            Some(deleter) => deleter.delete(volume).await,
+            Some(deleter) => deleter.delete(volume, others).await,
             None => Err(DeleteError::Create {
                 volume: object::name(&volume.metadata).to_owned(),
                 message: NoPlugin::Deletable.to_string(),

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::recycle::PodRunner;
+use orlop_volume::file_location::FileIds;
 
 /// A volume plugin of the controller.
 pub trait VolumePlugin: Send + Sync {
@@ -56,8 +57,13 @@ pub enum DeleteError {
 
 /// Deletes assets. Must succeed when the asset is already deleted: it may be called again after a crash.
 pub trait Deleter: Send + Sync {
-    /// Deletes the asset of a volume.
-    fn delete<'a>(&'a self, volume: &'a PersistentVolume) -> BoxFuture<'a, Result<(), DeleteError>>;
+    /// Deletes the asset of a volume. `others`: the directories and files of other volumes on this machine, which it must not
+    /// touch.
+    fn delete<'a>(
+        &'a self,
+        volume: &'a PersistentVolume,
+        others: Arc<FileIds>,
+    ) -> BoxFuture<'a, Result<(), DeleteError>>;
 }
 
 /// Scrubs assets for reuse.

@@ -316,7 +316,7 @@ impl Binder {
         for attempt in 1..=TRIES {
             let deleted = match remover(&self.plugins, volume) {
                 Ok(Remover::Plugin(plugin)) => self
-                    .delete_asset(plugin.as_ref(), volume)
+                    .delete_asset(plugin.as_ref(), volume, Arc::default())
                     .await
                     .map_err(|error: DeleteError| error.to_string()),
                 Ok(Remover::External) => return Ok(()),

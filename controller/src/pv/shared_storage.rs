@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume};
 use kube::api::ListParams;
 use orlop_client::recorder::EventType;
 use orlop_client::time_slice::TimeSlice;
+use orlop_volume::file_location::{FileIds, MountTable};
 use orlop_volume::object;
 use tokio::time::Instant;
 
@@ -19,22 +20,41 @@ const PAGE: u32 = 500;
 /// The number of volumes that an error names.
 const MAX_NAMED: usize = 10;
 
+/// Whether another volume that belongs to a claim uses the storage of a volume, or storage inside or around it.
+pub(super) enum SharedStorage {
+    /// Another volume does: the storage must not be erased.
+    Yes {
+        /// The volumes, for an event.
+        message: String,
+    },
+    /// No other volume does.
+    No {
+        /// The directories and files of all other volumes, which must not be found in the storage while it is erased.
+        others: Arc<FileIds>,
+    },
+}
+
 impl Binder {
-    /// Why the storage of a volume must not be erased: another volume that belongs to a claim uses it, or storage inside or
-    /// around it. `None` if none does. The other volumes get an event too. Reads the volumes from the server, because the cache may lack a
+    /// Whether the storage of a volume must not be erased. The other volumes get an event too. Reads the volumes from the server, because the cache may lack a
     /// volume that was just created.
     // Tests: NEW-SHARED-1, NEW-SHARED-2
     pub(super) async fn shared_storage(
         &self,
         volume: &PersistentVolume,
         reason: &str,
-    ) -> Result<Option<String>, SyncError> {
+    ) -> Result<SharedStorage, SyncError> {
         let own = volume.clone();
-        let Some(own) = blocking(move || storage_user(&own)).await? else { return Ok(None) };
+        let own = blocking(move || storage_user(&own, &MountTable::read())).await?;
+        let Some(own) = own else { return Ok(SharedStorage::No { others: Arc::default() }) };
         let users = self.storage_users().await?;
-        let is_other = |user: &&StorageUser| user.reference.uid != volume.metadata.uid && user.shares(&own);
+        let others = || users.iter().filter(|user| user.reference.uid != volume.metadata.uid);
         let found: Vec<&ObjectReference> =
-            users.iter().filter(is_other).map(|user| &user.reference).take(MAX_NAMED).collect();
+            others().filter(|user| user.shares(&own)).map(|user| &user.reference).take(MAX_NAMED).collect();
+        if found.is_empty() {
+            return Ok(SharedStorage::No {
+                others: Arc::new(others().filter_map(StorageUser::id).collect()),
+            });
+        }
         let name = object::name(&volume.metadata);
         for other in &found {
             let message =
@@ -42,7 +62,7 @@ impl Binder {
             self.event_about((*other).clone(), EventType::Warning, reason, &message);
         }
         let names: Vec<&str> = found.iter().filter_map(|other| other.name.as_deref()).collect();
-        Ok((!names.is_empty()).then(|| format!("Volume uses the same storage as: {}", names.join(","))))
+        Ok(SharedStorage::Yes { message: format!("Volume uses the same storage as: {}", names.join(",")) })
     }
 
     /// Whether the store has the claim that the volume belongs to.
@@ -75,7 +95,10 @@ impl Binder {
                 }
                 slice.yield_if_over().await;
             }
-            let found = blocking(move || -> Vec<StorageUser> { found.into_iter().map(resolved).collect() });
+            let found = blocking(move || -> Vec<StorageUser> {
+                let mounts = MountTable::read();
+                found.into_iter().map(|user| resolved(user, &mounts)).collect()
+            });
             users.extend(found.await?);
             match page.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),

@@ -2,14 +2,13 @@
 //! mounts and unmounts, but not the renaming of a directory above a mount: call [`Table::forget`] after a rename.
 
 use parking_lot::Mutex;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use orlop_volume::file_location::unescaped;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::MountPoint;
@@ -151,25 +150,6 @@ fn words(text: &[u8]) -> Vec<String> {
     words.map(|word| unescaped(word).to_string_lossy().into_owned()).collect()
 }
 
-/// Space, tab, newline, backslash and `#` are octal escapes.
-fn unescaped(field: &[u8]) -> OsString {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, more)) = rest.split_first() {
-        let octal = if first == b'\\' { more.get(..3).and_then(octal) } else { None };
-        bytes.push(octal.unwrap_or(first));
-        rest = if octal.is_some() { more.get(3..).unwrap_or_default() } else { more };
-    }
-    OsString::from_vec(bytes)
-}
-
-fn octal(digits: &[u8]) -> Option<u8> {
-    digits.iter().try_fold(0_u8, |sum, digit| match digit {
-        b'0'..=b'7' => sum.checked_mul(8)?.checked_add(digit - b'0'),
-        _ => None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -214,15 +194,6 @@ mod tests {
             }
             let lines = text.split(|byte| *byte == b'\n').count();
             assert!(parse(&text).len() <= lines);
-        }
-    }
-
-    #[test]
-    fn octal_escapes_must_fit_a_byte() {
-        for (text, expected) in
-            [("040", Some(32)), ("377", Some(255)), ("400", None), ("08x", None), ("777", None)]
-        {
-            assert_eq!(octal(text.as_bytes()), expected, "{text}");
         }
     }
 

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::mount::{MountError, MountPoint, Mounts};
 use crate::objects::Objects;
 use crate::volume::PodKey;
+use orlop_volume::file_location::FileIds;
 use orlop_volume::host_path_roots::HostPathRoots;
 use orlop_volume::rooted_fs::{self, Resolver, RootedFsError, Stay};
 
@@ -175,7 +176,7 @@ impl Recycler {
     }
 
     /// Checks that a directory is that of the volume, as far as paths and the mount table can show. `agent` is the
-    /// agent's own directory, `roots` the directories in which hostPath volumes may be emptied. Pure.
+    /// agent's own directory, `roots` the directories in which hostPath volumes may be emptied.
     fn check(
         &self,
         dir: &Path,
@@ -249,6 +250,13 @@ pub fn scrub(
     recycler.check(dir, agent, roots, points).map_err(place)?;
     // No component may be a link, because its target is not what the volume names.
     let opened = rooted_fs::open_dir_below(Path::new("/"), dir).map_err(|error| place(error.to_string()))?;
+    let protected = match recycler.target {
+        ScrubTarget::HostPath(_) => roots.protected_ids(),
+        // It is mounted in the agent's own directory.
+        ScrubTarget::Nfs { .. } => FileIds::new(),
+    };
+    let is_outside = rooted_fs::ensure_dir_outside(&opened, dir, &protected);
+    is_outside.map_err(|error| place(error.to_string()))?;
     let failed = |source: RootedFsError| ScrubError::Delete { volume: volume(), source };
     let mut entries = 0;
     for name in names(&opened, dir).map_err(failed)? {
@@ -257,7 +265,7 @@ pub fn scrub(
         }
         // By file descriptor, because the path may refer to another directory by now.
         let held = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
-        rooted_fs::remove_content_below(&held, Path::new(&name)).map_err(failed)?;
+        rooted_fs::remove_unprotected_below(&held, Path::new(&name), &protected).map_err(failed)?;
         entries += 1;
     }
     match names(&opened, dir).map_err(failed)?.first() {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orlop_test_support::FakeApi;
+use orlop_test_support::bind_mount::BindMount;
 use orlop_volume::recycle::{PodRecipe, RecyclerOptions};
 use rustix::mount::{UnmountFlags, unmount};
 use serde_json::{Value, json};
@@ -316,6 +317,26 @@ impl Drop for Unmount {
     fn drop(&mut self) {
         let _ = unmount(&self.0, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
+}
+
+#[test]
+fn directories_of_the_agent_that_are_mounted_elsewhere_are_not_touched() {
+    if !orlop_test_support::privileges::has_root("an agent's directory that is a bind mount of a volume") {
+        return;
+    }
+    let room = Fixture::new();
+    let own = room.dir.path().canonicalize().unwrap().join("own");
+    fs::create_dir(&own).unwrap();
+    let roots = room.roots().protecting(std::slice::from_ref(&own));
+    for mounted in [room.data.clone(), room.data.join("a/b"), room.data.parent().unwrap().to_owned()] {
+        let _mount = BindMount::new(&mounted, &own);
+        let cancel = CancellationToken::new();
+        let outcome = scrub(&room.recycler(), &room.data, &room.agent, &roots, &[], &cancel);
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("nothing was deleted"), "{}: {error}", mounted.display());
+        assert_eq!(room.left(), 4, "{}", mounted.display());
+    }
+    room.scrub(&[]).unwrap();
 }
 
 #[test]

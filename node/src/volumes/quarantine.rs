@@ -96,10 +96,9 @@ pub async fn purge(host: &Host, path: &Path) -> Result<(), String> {
     }
     let (root, gone) = (host.paths.root().to_owned(), path.to_owned());
     let what = format!("deleting {}", path.display());
-    let deleted = host
-        .mounts
-        .run("quarantine", what, move |_| Ok(rooted_fs::remove_content_below(&root, &gone)?))
-        .await;
+    let roots = host.config.host_path_roots.clone();
+    let remove = move || rooted_fs::remove_unprotected_below(&root, &gone, &roots.protected_ids());
+    let deleted = host.mounts.run("quarantine", what, move |_| Ok(remove()?)).await;
     deleted.map_err(|error| error.to_string())
 }
 

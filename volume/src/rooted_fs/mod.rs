@@ -13,9 +13,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dir, FileType, OFlags};
 
+use crate::file_location::FileIds;
+
 mod dirs;
 mod files;
 mod open;
+mod protected;
 pub mod race_points;
 mod remove;
 mod tree;
@@ -25,6 +28,7 @@ mod tests;
 
 pub use files::Durability;
 pub use open::{Resolver, Stay, mount_id, open_resolved};
+pub use protected::ensure_dir_outside;
 pub use tree::Tree;
 
 /// An operation below the root failed.
@@ -127,6 +131,24 @@ pub fn remove_dir_below(root: &Path, path: &Path) -> Result<(), RootedFsError> {
 /// they are deleted.
 pub fn remove_content_below(root: &Path, path: &Path) -> Result<(), RootedFsError> {
     Resolver::best().remove_content(root, path)
+}
+
+/// As [`remove_content_below`], and the deletion stops at a protected directory: it does not read the directory, and removes
+/// neither the directory nor anything in it. A protected file is compared only if it is the path itself: in a directory, only
+/// a name of it is removed.
+///
+/// # Errors
+/// Not everything is deleted. Entries beside a protected directory may be deleted.
+pub fn remove_unprotected_below(root: &Path, path: &Path, protected: &FileIds) -> Result<(), RootedFsError> {
+    Resolver::best().remove_unprotected(root, path, protected)
+}
+
+/// Verifies that the path is not in a protected directory, through whatever mount. A missing path is not an error.
+///
+/// # Errors
+/// The path is in such a directory, or leads through a link.
+pub fn ensure_outside(root: &Path, path: &Path, protected: &FileIds) -> Result<(), RootedFsError> {
+    Resolver::best().ensure_outside(root, path, protected)
 }
 
 /// Opens a directory for reading.

@@ -10,9 +10,11 @@ use rustix::io::Errno;
 
 use super::dirs::refused;
 use super::open::{Resolver, Stay, passing_name};
+use super::protected::ensure_unprotected;
 use super::race_points::{self, RacePoint};
 use super::{RootedFsError, next_entry};
 use crate::crash_points;
+use crate::file_location::FileIds;
 
 /// The maximum number of open directories.
 const MOST_OPEN: usize = 48;
@@ -33,14 +35,26 @@ enum RemovedEntry {
 
 impl Resolver {
     pub(super) fn remove_content(self, root: &Path, path: &Path) -> Result<(), RootedFsError> {
+        self.remove_unprotected(root, path, &FileIds::new())
+    }
+
+    pub(super) fn remove_unprotected(
+        self,
+        root: &Path,
+        path: &Path,
+        protected: &FileIds,
+    ) -> Result<(), RootedFsError> {
         let (parent, name) = match self.parent(root, path) {
             Err(error) if error.is_missing() => return Ok(()),
             other => other?,
         };
         crash_points::reached("delete content", path);
+        ensure_unprotected(&parent, Path::new(&name), path, protected)?;
         let RemovedEntry::Dir(top) = self.take(&parent, &name, FileType::Unknown, path)? else {
             return Ok(());
         };
+        // The name may refer to another directory by now.
+        ensure_unprotected(&top, Path::new(""), path, protected)?;
         let mut stack = vec![Frame::new(name, top, path)?];
         let mut has_moved = false;
         loop {
@@ -57,12 +71,14 @@ impl Resolver {
                     let fd = frame.dir.fd().map_err(|errno| cannot_read(&here, errno))?;
                     match self.take(fd, &name, file_type, &there)? {
                         RemovedEntry::Gone => {}
-                        RemovedEntry::Dir(dir) if stack.len() < MOST_OPEN => {
-                            stack.push(Frame::new(name, dir, &there)?);
-                        }
-                        RemovedEntry::Dir(_) => {
-                            move_up(&stack, &name, &there)?;
-                            has_moved = true;
+                        RemovedEntry::Dir(dir) => {
+                            ensure_unprotected(&dir, Path::new(""), &there, protected)?;
+                            if stack.len() < MOST_OPEN {
+                                stack.push(Frame::new(name, dir, &there)?);
+                            } else {
+                                move_up(&stack, &name, &there)?;
+                                has_moved = true;
+                            }
                         }
                     }
                 }

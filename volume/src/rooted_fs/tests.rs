@@ -263,12 +263,6 @@ fn swapping_a_directory_for_a_link_does_not_escape_the_root() {
 
 #[test]
 fn bind_mounts_of_the_same_file_system_are_detected() {
-    struct Unmount(PathBuf);
-    impl Drop for Unmount {
-        fn drop(&mut self) {
-            let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
-        }
-    }
     if !orlop_test_support::privileges::has_root("mounts below a directory that is deleted") {
         return;
     }
@@ -281,8 +275,7 @@ fn bind_mounts_of_the_same_file_system_are_detected() {
         ] {
             fs::create_dir_all(root.join("v/d/m")).unwrap();
             fs::write(root.join("v/f"), "").unwrap();
-            rustix::mount::mount_bind(&source, &target).unwrap();
-            let guard = Unmount(target.clone());
+            let guard = orlop_test_support::bind_mount::BindMount::new(&source, &target);
             let error = walk.remove_content(&root, Path::new(path)).unwrap_err().to_string();
             assert!(error.contains("something is mounted on it"), "{walk:?}: {error}");
             drop(guard);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -11,6 +12,7 @@ use k8s_openapi::api::core::v1::{HostPathVolumeSource, PersistentVolume, Persist
 use super::plugin::{DeleteError, Deleter, Order, Provisioner, Recycler, VolumePlugin};
 use super::recycle::PodRunner;
 use orlop_client::names;
+use orlop_volume::file_location::FileIds;
 use orlop_volume::host_path_roots::HostPathRoots;
 use orlop_volume::object::{VolumeMode, name};
 use orlop_volume::recycle::PodRecipe;
@@ -87,7 +89,11 @@ impl Recycler for HostPath {
 
 impl Deleter for HostPath {
     // Tests: PV-8-1, PV-8-2, PV-8-9, OWN-REC-5, OWN-REC-13
-    fn delete<'a>(&'a self, volume: &'a PersistentVolume) -> BoxFuture<'a, Result<(), DeleteError>> {
+    fn delete<'a>(
+        &'a self,
+        volume: &'a PersistentVolume,
+        others: Arc<FileIds>,
+    ) -> BoxFuture<'a, Result<(), DeleteError>> {
         async move {
             let Some(path) = path_of(volume) else {
                 return Err(DeleteError::Create {
@@ -96,7 +102,7 @@ impl Deleter for HostPath {
                 });
             };
             let (path, roots) = (path.to_owned(), self.roots.clone());
-            match tokio::task::spawn_blocking(move || delete(&path, &roots)).await {
+            match tokio::task::spawn_blocking(move || delete(&path, &roots, &others)).await {
                 Ok(result) => result.map_err(DeleteError::Failed),
                 Err(error) => Err(DeleteError::Failed(format!("deleting was interrupted: {error}"))),
             }
@@ -107,13 +113,15 @@ impl Deleter for HostPath {
 
 /// Deletes the directory of a volume recursively. Symbolic links are not followed, neither in the path nor inside; a link is
 /// removed and its target stays. A mount on the path or below it stops the deletion, also a bind mount: what is mounted is not
-/// part of the volume. A missing path counts as deleted. The depth is unlimited, and a deletion that failed or was interrupted
-/// is continued by the next one.
-fn delete(path: &str, roots: &HostPathRoots) -> Result<(), String> {
+/// part of the volume. The directories of `others` and of orlop itself stop it too, wherever they are found. A missing path counts
+/// as deleted. The depth is unlimited, and a deletion that failed or was interrupted is continued by the next one.
+fn delete(path: &str, roots: &HostPathRoots, others: &FileIds) -> Result<(), String> {
     let target = Path::new(path);
     let failed = |error: RootedFsError| format!("cannot delete {path}: {error}");
     if let Some(root) = roots.containing(target) {
-        return rooted_fs::remove_content_below(root, target).map_err(failed);
+        let protected: FileIds = roots.protected_ids().union(others).copied().collect();
+        rooted_fs::ensure_outside(root, target, &protected).map_err(failed)?;
+        return rooted_fs::remove_unprotected_below(root, target, &protected).map_err(failed);
     }
     if !is_below_tmp(target) {
         return Err(format!("host_path deleter only supports {TMP}/.+ but received provided {path}"));
@@ -121,6 +129,10 @@ fn delete(path: &str, roots: &HostPathRoots) -> Result<(), String> {
     match rooted_fs::kind_below(Path::new(TMP), target) {
         Ok(None) => Ok(()),
         Err(error) if error.is_missing() => Ok(()),
+        // It must not advise the user to delete it.
+        Ok(Some(_)) if roots.protects(target) => {
+            Err(format!("cannot delete {path}: a directory of orlop is in it, or it is in that"))
+        }
         Ok(Some(_)) => Err(format!(
             "cannot delete {path}: it is not in a directory that --host-path-roots allows; delete it yourself, or start the \
              controllers with --host-path-roots={TMP}"

@@ -8,10 +8,13 @@ use std::path::PathBuf;
 
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 
+use orlop_test_support::bind_mount::BindMount;
+use orlop_volume::file_location::{FileLocation, MountTable};
+
 use super::*;
 
 fn delete_below_tmp(path: &str) -> Result<(), String> {
-    delete(path, &HostPathRoots::new(["/tmp".into()]).unwrap())
+    delete(path, &HostPathRoots::new(["/tmp".into()]).unwrap(), &FileIds::new())
 }
 
 /// A temporary directory below /tmp, removed on drop.
@@ -49,7 +52,7 @@ fn only_existing_paths_below_a_root_are_deleted() {
         "tmp/a",
         "",
     ] {
-        let error = delete(path, &HostPathRoots::default()).unwrap_err();
+        let error = delete(path, &HostPathRoots::default(), &FileIds::new()).unwrap_err();
         assert_eq!(error, format!("host_path deleter only supports /tmp/.+ but received provided {path}"));
     }
     let own = Own::new();
@@ -62,13 +65,13 @@ fn only_existing_paths_below_a_root_are_deleted() {
         (vec![own.path("other")], "v/a/../../v"),
     ] {
         let roots = HostPathRoots::new(roots.into_iter().map(PathBuf::from)).unwrap();
-        assert!(delete(&own.path(path), &roots).is_err(), "{path}, {roots:?}");
+        assert!(delete(&own.path(path), &roots, &FileIds::new()).is_err(), "{path}, {roots:?}");
         assert!(fs::exists(own.path("v/a")).unwrap());
     }
-    let error = delete(&own.path("v"), &HostPathRoots::default()).unwrap_err();
+    let error = delete(&own.path("v"), &HostPathRoots::default(), &FileIds::new()).unwrap_err();
     assert!(error.contains("--host-path-roots"), "{error}");
     // There is nothing to erase.
-    assert_eq!(delete(&own.path("never/was"), &HostPathRoots::default()), Ok(()));
+    assert_eq!(delete(&own.path("never/was"), &HostPathRoots::default(), &FileIds::new()), Ok(()));
 }
 
 /// A thread with a small stack and few open files: the depth costs neither.
@@ -101,6 +104,33 @@ fn bind_mounts_are_not_entered() {
     rustix::mount::unmount(own.path("v/mounted"), rustix::mount::UnmountFlags::DETACH).unwrap();
     assert!(outcome.is_err());
     assert!(fs::exists(own.path("precious/inner")).unwrap());
+}
+
+#[test]
+fn directories_of_other_volumes_and_of_orlop_are_not_deleted() {
+    if !orlop_test_support::privileges::has_root("a volume that is mounted elsewhere") {
+        return;
+    }
+    let own = Own::new();
+    fs::create_dir_all(own.path("v/a")).unwrap();
+    fs::create_dir_all(own.path("other")).unwrap();
+    fs::write(own.path("v/a/dear"), "x").unwrap();
+    for mounted in ["v", "v/a"] {
+        let _mount = BindMount::new(Path::new(&own.path(mounted)), Path::new(&own.path("other")));
+        let roots = HostPathRoots::new(["/tmp".into()]).unwrap();
+        let location = FileLocation::of(Path::new(&own.path("other")), &MountTable::default());
+        let others = location.id().into_iter().collect();
+        for path in ["v", "v/a"] {
+            let error = delete(&own.path(path), &roots, &others).unwrap_err();
+            assert!(error.contains("mounted elsewhere"), "{mounted}, {path}: {error}");
+        }
+        let roots = roots.protecting(&[own.path("other").into()]);
+        for path in ["v", "v/a"] {
+            let error = delete(&own.path(path), &roots, &FileIds::new()).unwrap_err();
+            assert!(error.contains("a directory of orlop is in it"), "{mounted}, {path}: {error}");
+        }
+        assert!(fs::exists(own.path("v/a/dear")).unwrap(), "{mounted}");
+    }
 }
 
 #[test]

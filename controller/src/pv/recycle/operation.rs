@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::PersistentVolume;
 
 use crate::pv::binder::Binder;
 use crate::pv::error::{SyncError, chain};
+use crate::pv::shared_storage::SharedStorage;
 use orlop_client::names::reason;
 use orlop_client::recorder::EventType;
 use orlop_volume::object::{self, claim_ref, reference_key};
@@ -34,9 +35,12 @@ impl Binder {
             self.volume_event(&volume, EventType::Normal, reason::VOLUME_FAILED_RECYCLE, &message);
             return Ok(());
         }
-        if let Some(message) = self.shared_storage(&volume, reason::VOLUME_FAILED_RECYCLE).await? {
-            self.volume_event(&volume, EventType::Warning, reason::VOLUME_FAILED_RECYCLE, &message);
-            return Ok(());
+        match self.shared_storage(&volume, reason::VOLUME_FAILED_RECYCLE).await? {
+            SharedStorage::No { others: _ } => {}
+            SharedStorage::Yes { message } => {
+                self.volume_event(&volume, EventType::Warning, reason::VOLUME_FAILED_RECYCLE, &message);
+                return Ok(());
+            }
         }
         let Ok(plugin) = self.plugins.recyclable(&volume) else {
             let message = "No recycler plugin found for the volume!";

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::pv::plugin::{DeleteError, Deleter, Order, Provisioner, Recycler, VolumePlugin};
 use crate::pv::recycle::PodRunner;
+use orlop_volume::file_location::FileIds;
 use orlop_volume::object;
 
 /// The plugin's name.
@@ -80,7 +81,11 @@ impl VolumePlugin for Mock {
 }
 
 impl Deleter for Mock {
-    fn delete<'a>(&'a self, volume: &'a PersistentVolume) -> BoxFuture<'a, Result<(), DeleteError>> {
+    fn delete<'a>(
+        &'a self,
+        volume: &'a PersistentVolume,
+        _others: Arc<FileIds>,
+    ) -> BoxFuture<'a, Result<(), DeleteError>> {
         async move {
             let volume = object::name(&volume.metadata).to_owned();
             match self.next("delete") {

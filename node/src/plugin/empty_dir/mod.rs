@@ -137,7 +137,10 @@ impl Plugin for EmptyDirPlugin {
         queue.remove_dir(&mark).await?;
         queue.unmount(&target).await?;
         let what = format!("deleting the contents of {}", target.display());
-        queue.below(what, move |root| rooted_fs::remove_content_below(root, &target)).await
+        let roots = host.config.host_path_roots.clone();
+        let remove =
+            move |root: &Path| rooted_fs::remove_unprotected_below(root, &target, &roots.protected_ids());
+        queue.below(what, remove).await
     }
 }
 
