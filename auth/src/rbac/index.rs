@@ -151,7 +151,7 @@ impl RbacIndex {
         let of_subject = SubjectKey::of(user).filter_map(|key| self.of_subject.get(&key));
         let count = |bindings: &BTreeMap<ObjectKey, usize>, namespace: &str| {
             let here = bindings.range((namespace.to_owned(), String::new())..);
-            here.take_while(|((found, _), _)| found == namespace).take(most).count()
+            here.take_while(|((found, _), _)| found == namespace).take(most.saturating_add(1)).count()
         };
         let of_both = |bindings| match namespace {
             "" => count(bindings, ""),

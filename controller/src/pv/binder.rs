@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::{Node, ObjectReference, PersistentVolume, Persis
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Client;
 
-use super::binder_cache::INDEX_DEFAULT;
 use super::migration::MigratedDriver;
 use super::plugin::Plugins;
 use super::recycle::PodRunner;
@@ -23,6 +22,9 @@ use orlop_client::pods::index_by_claim;
 use orlop_client::queue::WorkQueue;
 use orlop_client::recorder::{EventType, Recorder};
 use orlop_volume::class;
+
+/// Name of the index of classes that are marked as a default. Its only value is empty.
+pub(super) const INDEX_DEFAULT: &str = "default";
 
 /// The PersistentVolume controller. Its methods are in the files of this folder.
 pub struct Binder {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 
-use super::binder::Binder;
+use super::binder::{Binder, INDEX_DEFAULT};
 use super::cache::Offer;
 use super::error::SyncError;
 use super::requeue;
@@ -14,9 +14,6 @@ use orlop_client::pods::INDEX_CLAIM;
 use orlop_client::uid::Uid;
 use orlop_volume::class;
 use orlop_volume::object;
-
-/// Name of the index of classes that are marked as a default. Its only value is empty.
-pub(super) const INDEX_DEFAULT: &str = "default";
 
 impl Binder {
     // === storing objects ===
