@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use jiff::Timestamp;
+use orlop_apimachinery::input_file;
 use orlop_apiserver::authentication::oidc::{OidcSettings, check_authorities};
 use orlop_apiserver::authentication::webhook::{MAX_ANSWER, ReviewPost, ReviewPostError, WebhookSettings};
 use orlop_apiserver::authentication::{AuthConfig, PageSignIn};
@@ -141,10 +142,7 @@ async fn token_webhook(options: &TokenWebhookOptions) -> Result<WebhookSettings,
 
 fn text(flag: &'static str, path: &Path) -> Result<String, AuthenticationError> {
     let failed = |error| AuthenticationError::Read { flag, path: path.to_owned(), error };
-    if std::fs::metadata(path).map_err(failed)?.len() > MAX_FILE {
-        return Err(failed(std::io::Error::other("it is larger than 1 MiB")));
-    }
-    std::fs::read_to_string(path).map_err(failed)
+    input_file::read_text(path, MAX_FILE).map_err(failed)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_client::client::{self, Endpoint};
 
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
@@ -49,7 +50,7 @@ pub(crate) fn of_client(given: Option<&Path>, server: &Endpoint) -> Result<Optio
 }
 
 fn read(path: &Path) -> Result<String, AuthorityError> {
-    let read = std::fs::read_to_string(path);
+    let read = input_file::read_text(path, MAX_CONFIG);
     read.map_err(|error| AuthorityError::Read { path: path.to_owned(), error })
 }
 

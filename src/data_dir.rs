@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use orlop_apimachinery::input_file;
 use orlop_store::embedded::ENTRIES;
 use rustix::fs::{Mode, OFlags};
 
@@ -112,7 +113,7 @@ fn is_own(dir: &Path) -> io::Result<bool> {
     let marker = dir.join(name);
     let has_marker =
         std::fs::symlink_metadata(&marker).is_ok_and(|found| found.is_file() && found.len() < 4096);
-    if has_marker && std::fs::read(&marker)?.starts_with(first_line.as_bytes()) {
+    if has_marker && input_file::read(&marker, 4096)?.starts_with(first_line.as_bytes()) {
         return Ok(true);
     }
     for entry in std::fs::read_dir(dir)? {

@@ -9,6 +9,7 @@ use http_body_util::{BodyExt as _, Limited};
 use kube::Client;
 use kube::client::Body;
 use kube::config::Kubeconfig;
+use orlop_apimachinery::input_file;
 use orlop_client::client::{self, ConnectError, Endpoint};
 
 /// Maximum size of a kubeconfig, bytes.
@@ -47,11 +48,8 @@ impl WebhookClient {
     /// Connects as the kubeconfig describes that `flag` names. No request is sent.
     pub(crate) async fn connect(flag: &'static str, path: &Path) -> Result<Self, WebhookError> {
         let wrong = |problem: String| WebhookError::Kubeconfig { flag, path: path.to_owned(), problem };
-        let size =
-            std::fs::metadata(path).map_err(|error| wrong(format!("it cannot be read: {error}")))?.len();
-        if size > MAX_KUBECONFIG {
-            return Err(wrong("it is larger than 1 MiB".to_owned()));
-        }
+        input_file::read(path, MAX_KUBECONFIG)
+            .map_err(|error| wrong(format!("it cannot be read: {error}")))?;
         let kubeconfig = client::read_kubeconfig(Some(path)).map_err(wrong)?;
         let url: Uri = server_of(&kubeconfig)
             .ok_or_else(|| wrong("its current context names no cluster with a server".to_owned()))?

@@ -56,6 +56,39 @@ fn failure_exits_with_1() {
     assert!(err.contains(&address) && err.contains("another process"), "{err}");
 }
 
+#[test]
+fn named_pipes_and_devices_are_no_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+    let tokens = dir.path().join("tokens.csv");
+    std::fs::write(&tokens, "token,ann,1\n").unwrap();
+    let tokens = tokens.display().to_string();
+    let (pipe, data) = (pipe.display().to_string(), dir.path().join("data").display().to_string());
+    let server = ["serve", "--listen", "127.0.0.1:0", "--data-dir", &data];
+    for (file, kind) in [(pipe.as_str(), "a named pipe"), ("/dev/zero", "a character device")] {
+        let flags: [&[&str]; 8] = [
+            &["--config", file],
+            &["--token-auth-file", file],
+            &["--audit-policy-file", file, "--audit-log-path", "-"],
+            &["--encryption-provider-config", file],
+            &["--service-account-key-file", file],
+            &["--tls-cert-file", file, "--tls-private-key-file", file, "--token-auth-file", &tokens],
+            &["--authorization-config", file],
+            &["--from", file],
+        ];
+        for flags in flags {
+            let (code, out, err) = run(&[&server[..], flags].concat());
+            assert!(matches!(code, Some(1 | 2)), "{flags:?}: {code:?} {out}{err}");
+            assert!(err.contains(file) && err.contains(kind), "{flags:?}: {out}{err}");
+        }
+        let (code, out, err) = run(&["controller", "--kubeconfig", file]);
+        assert!(matches!(code, Some(1 | 2)), "{code:?} {out}{err}");
+        assert!(err.contains(file) && err.contains(kind), "{out}{err}");
+    }
+}
+
 #[tokio::test]
 async fn signal_stops_the_process_cleanly() {
     for signal in [Signal::TERM, Signal::INT] {

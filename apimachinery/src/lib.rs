@@ -1,15 +1,17 @@
-//! Pure types and functions that the API server and the controllers share. No I/O.
+//! Pure types and functions that the API server and the controllers share. No I/O, except for [`input_file`].
 //!
 //! Reading order: [`quantity`] parses amounts such as `5Gi`, [`names`] checks names and keys, [`labels`] and [`fields`]
 //! are the two selector languages, [`duration`] parses and formats durations as Go does, [`clock`] provides the time for
 //! timestamps, [`cron`] computes the times of schedules, [`query`] parses booleans and numbers in query strings, [`quota`]
-//! computes what objects consume, [`times`] replaces times that cannot be decoded, [`version`] orders API versions,
+//! computes what objects consume, [`times`] replaces times that cannot be decoded, [`input_file`] reads files that may be
+//! pipes or devices, [`version`] orders API versions,
 //! [`steps`] bounds the work of an operation, and [`warning_pace`] limits repeated warnings.
 
 pub mod clock;
 pub mod cron;
 pub mod duration;
 pub mod fields;
+pub mod input_file;
 pub mod labels;
 pub mod names;
 pub mod quantity;

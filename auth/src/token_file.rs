@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use orlop_apimachinery::input_file;
 use parking_lot::RwLock;
 
 use crate::UserInfo;
@@ -112,10 +113,7 @@ impl TokenFile {
 
     fn read(path: &Path) -> Result<Entries, TokenFileError> {
         let failed = |error| TokenFileError::Read { path: path.to_owned(), error };
-        if std::fs::metadata(path).map_err(failed)?.len() > MAX_FILE {
-            return Err(failed(std::io::Error::other(format!("it is larger than {} MiB", MAX_FILE >> 20))));
-        }
-        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let text = input_file::read_text(path, MAX_FILE).map_err(failed)?;
         Self::parse(&text, path)
     }
 
@@ -311,6 +309,9 @@ mod tests {
         let file = std::fs::File::create(&path).unwrap_or_else(|error| panic!("{error}"));
         file.set_len(MAX_FILE + 1).unwrap_or_else(|error| panic!("{error}"));
         assert!(problem().ends_with("it is larger than 16 MiB"), "{}", problem());
+        std::fs::remove_file(&path).unwrap_or_else(|error| panic!("{error}"));
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap_or_else(|error| panic!("{error}"));
+        assert!(problem().ends_with("it is a character device, not a regular file"), "{}", problem());
     }
 
     #[test]

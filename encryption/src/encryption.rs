@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_store::{BoxFuture, Decoded, Key, TransformError, Transformer};
 
 use crate::chain::Read;
@@ -147,7 +148,8 @@ impl Encryption {
 
 /// Reads and validates a file. Returns its rules and its checksum. KMS providers of `previous` stay in use.
 pub(crate) fn read(path: &Path, previous: &Rules) -> Result<(Arc<Rules>, u64), EncryptionError> {
-    let text = std::fs::read(path).map_err(|error| EncryptionError::Read { path: path.to_owned(), error })?;
+    let text = input_file::read(path, MAX_CONFIG)
+        .map_err(|error| EncryptionError::Read { path: path.to_owned(), error })?;
     let rules = config::parse(&text).and_then(|configuration| {
         validate(&configuration)?;
         Rules::new(&configuration, previous)
@@ -168,6 +170,7 @@ pub(crate) fn read(path: &Path, previous: &Rules) -> Result<(Arc<Rules>, u64), E
 
 pub(crate) fn warn_if_readable_by_others(path: &Path) {
     if let Ok(found) = std::fs::metadata(path)
+        && found.is_file()
         && is_readable_by_others(found.mode())
     {
         tracing::warn!(

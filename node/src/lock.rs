@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use orlop_apimachinery::input_file;
 use rustix::fs::{FlockOperation, flock};
 use tokio::time::Instant;
 
@@ -20,8 +21,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) fn take(root: &Path) -> io::Result<Option<File>> {
     let mut options = File::options();
     options.create(true).truncate(false).read(true).write(true).mode(0o600);
-    let open = options.open(root.join(LOCK));
-    taken(open?)
+    taken(input_file::open(&root.join(LOCK), &mut options)?)
 }
 
 /// Whether an agent has used the directory.
@@ -48,7 +48,7 @@ async fn take_within(root: &Path, patience: Duration) -> io::Result<Option<File>
 
 /// Whether another process owns the lock. Creates no file and does not retain the lock.
 pub(crate) fn is_taken(root: &Path) -> io::Result<bool> {
-    match File::open(root.join(LOCK)) {
+    match input_file::open(&root.join(LOCK), File::options().read(true)) {
         Ok(file) => Ok(taken(file)?.is_none()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),

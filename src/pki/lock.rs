@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use orlop_apimachinery::input_file;
 use orlop_store::embedded::lock_within;
 use rustix::fs::{Mode, OFlags};
 
@@ -33,9 +34,10 @@ pub(crate) enum LockError {
 pub(super) fn take(dir: &Path, patience: Duration) -> Result<File, LockError> {
     let path = dir.join(LOCK);
     let failed = |error: io::Error| LockError::File { path: path.clone(), error };
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600));
     let file = file.map(File::from).map_err(|errno| failed(errno.into()))?;
+    input_file::check_regular(&file).map_err(failed)?;
     match lock_within(&file, patience).map_err(failed)? {
         true => Ok(file),
         false => Err(LockError::InUse { dir: dir.to_owned() }),

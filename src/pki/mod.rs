@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_pki::authority::{Authority, AuthorityError, SignedKey, is_due};
 use orlop_pki::kubeconfig::{Kubeconfig, KubeconfigParts, KubeconfigUser};
 use orlop_pki::private_file;
@@ -117,7 +118,8 @@ impl OwnAuthority {
     /// Whether the administrator's kubeconfig needs no change.
     fn is_current(&self, path: &Path, url: &str, now: Timestamp) -> bool {
         let is_private = std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o077 == 0);
-        let parts = std::fs::read_to_string(path).ok().and_then(|text| KubeconfigParts::read(&text));
+        let parts =
+            input_file::read_text(path, MAX_CONFIG).ok().and_then(|text| KubeconfigParts::read(&text));
         parts.filter(|_| is_private).is_some_and(|parts| {
             let signed = self.authority.signed_at(&parts.credentials);
             parts.server == url
@@ -159,7 +161,7 @@ enum Files {
 }
 
 fn read(dir: &Path) -> Result<Files, PkiError> {
-    let read = |path: &Path| match std::fs::read_to_string(path) {
+    let read = |path: &Path| match input_file::read_text(path, MAX_CONFIG) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(PkiError::Read { path: path.to_owned(), error }),
@@ -177,7 +179,7 @@ fn read(dir: &Path) -> Result<Files, PkiError> {
 /// contains it.
 fn restore(data_dir: &Path, dir: &Path, key: String, now: Timestamp) -> Result<SignedKey, PkiError> {
     let (path, _) = paths(dir);
-    let text = std::fs::read_to_string(admin_path(data_dir)).ok();
+    let text = input_file::read_text(&admin_path(data_dir), MAX_CONFIG).ok();
     let known = text.and_then(|text| KubeconfigParts::read(&text)).map(|parts| parts.authority);
     let known = known.map(|certificate| SignedKey { certificate, key: key.clone() });
     let pair = match known.filter(|pair| Authority::read(pair).is_ok()) {

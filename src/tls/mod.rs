@@ -9,6 +9,7 @@ mod verifier;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_pki::authority::{AuthorityError, SignedKey};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject as _};
@@ -46,7 +47,8 @@ impl ServerKey {
         let chain = certificates("--tls-cert-file", certificate)?;
         let wrong =
             |problem| TlsError::File { flag: "--tls-private-key-file", path: key.to_owned(), problem };
-        let text = std::fs::read(key).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+        let text =
+            input_file::read(key, MAX_CONFIG).map_err(|error| wrong(format!("cannot be read: {error}")))?;
         let private = PrivateKeyDer::from_pem_slice(without_mark(&text))
             .map_err(|error| wrong(pem_problem(&error, "private key", "PRIVATE KEY")))?;
         Ok(ServerKey { chain, key: private })
@@ -68,7 +70,8 @@ impl ServerKey {
 /// Reads the certificates of a PEM file; there must be at least one.
 fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let wrong = |problem: String| TlsError::File { flag, path: path.to_owned(), problem };
-    let text = std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let text =
+        input_file::read(path, MAX_CONFIG).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(without_mark(&text)).collect();
     let found = read.map_err(|error| wrong(pem_problem(&error, "certificate", "CERTIFICATE")))?;
     if found.is_empty() {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, PersistentVolume, Pod, PodSpec, Volume, VolumeMount};
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_client::api::Json as _;
 
 use crate::{fit, object};
@@ -120,7 +121,7 @@ impl PodRecipe {
 
 fn read_template(path: &Path) -> Result<Pod, RecipeError> {
     let shown = || path.display().to_string();
-    let text = std::fs::read_to_string(path)
+    let text = input_file::read_text(path, MAX_CONFIG)
         .map_err(|error| RecipeError::Read { path: shown(), message: error.to_string() })?;
     let unreadable = |message| RecipeError::Parse { path: shown(), message };
     let pod: serde_json::Value =

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_auth::audit::{Policy, PolicyError};
 use orlop_codec::decode::read_yaml;
 
@@ -42,7 +43,7 @@ pub enum PolicyFileError {
 /// See [`PolicyFileError`].
 pub fn load(path: &Path) -> Result<Policy, PolicyFileError> {
     let path = path.to_owned();
-    let text = match std::fs::read(&path) {
+    let text = match input_file::read(&path, MAX_CONFIG) {
         Ok(text) => text,
         Err(error) => return Err(PolicyFileError::Read { path, error }),
     };

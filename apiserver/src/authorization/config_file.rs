@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_apimachinery::{duration, names};
 use orlop_auth::access_review::ReviewVersion;
 use orlop_codec::decode::read_yaml;
@@ -101,8 +102,8 @@ struct MatchCondition {
 /// # Errors
 /// See [`AuthorizationFileError`].
 pub fn load(path: &Path) -> Result<Vec<AuthorizerOptions>, AuthorizationFileError> {
-    let text =
-        std::fs::read(path).map_err(|error| AuthorizationFileError::Read { path: path.to_owned(), error })?;
+    let text = input_file::read(path, MAX_CONFIG)
+        .map_err(|error| AuthorizationFileError::Read { path: path.to_owned(), error })?;
     parse(&text).map_err(|problem| AuthorizationFileError::Invalid { path: path.to_owned(), problem })
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_auth::service_account::key::NoRandom;
 use orlop_auth::service_account::key_set::KeySet;
 use orlop_pki::private_file;
@@ -71,7 +72,7 @@ pub fn rotate(path: &Path, now: Timestamp, keep_old: SignedDuration) -> Result<K
 
 /// Reads the keys; `None` if there is no file.
 pub(super) fn read(path: &Path) -> Result<Option<KeySet>, KeyFileError> {
-    match std::fs::read(path) {
+    match input_file::read(path, MAX_CONFIG) {
         Ok(text) => match KeySet::parse(&text) {
             Some(keys) => Ok(Some(keys)),
             None => Err(KeyFileError::Damaged { path: path.to_owned() }),

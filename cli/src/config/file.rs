@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Command;
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use serde_json::Value;
 
 /// Why a configuration file is invalid.
@@ -36,8 +37,8 @@ pub(crate) type FileValues = Vec<(String, Vec<String>)>;
 
 /// Reads the file for a subcommand.
 pub(crate) fn read(path: &Path, command: &Command, subcommand: &str) -> Result<FileValues, FileError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| FileError::Read { path: path.to_owned(), error })?;
+    let text = input_file::read_text(path, MAX_CONFIG)
+        .map_err(|error| FileError::Read { path: path.to_owned(), error })?;
     parse(&text, path, command, subcommand)
 }
 

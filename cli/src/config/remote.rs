@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_client::client::{Endpoint, read_kubeconfig};
 
 use super::caller::Caller;
@@ -55,7 +56,7 @@ pub(super) fn remote(args: RemoteArgs, caller: Caller) -> Result<Endpoint, Confi
 }
 
 pub(super) fn read_token(path: &Path) -> Result<String, ConfigError> {
-    let text = std::fs::read_to_string(path)
+    let text = input_file::read_text(path, MAX_CONFIG)
         .map_err(|error| wrong(&format!("--token-file {} cannot be read: {error}", path.display())))?;
     match text.trim() {
         "" => Err(wrong(&format!("--token-file {} is empty", path.display()))),

@@ -15,6 +15,7 @@ use k8s_openapi::api::certificates::v1::{
 };
 use kube::Client;
 use kube::api::PostParams;
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_client::api::Api;
 use orlop_client::certificate_request::{CertificateOrder, OrderError, certificate, submit};
 use orlop_client::client::{self, ConnectError, Endpoint, message_of, trusted_by};
@@ -131,7 +132,7 @@ async fn text(order: &KubeconfigOrder) -> Result<String, CommandError> {
 
 fn authority_of(server: &Endpoint) -> Result<Option<String>, CommandError> {
     match server {
-        Endpoint::Url { ca_file: Some(path), .. } => std::fs::read_to_string(path)
+        Endpoint::Url { ca_file: Some(path), .. } => input_file::read_text(path, MAX_CONFIG)
             .map(Some)
             .map_err(|source| CommandError::Read { path: path.clone(), source }),
         Endpoint::Url { ca_file: None, .. } => Ok(None),

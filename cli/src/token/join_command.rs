@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_client::api::Api;
 use orlop_client::bootstrap_token::{BootstrapToken, CLUSTER_INFO, PUBLIC_NAMESPACE};
 use orlop_client::client::{Endpoint, trusted_by};
@@ -30,7 +31,7 @@ pub(super) async fn of(
 fn of_connection(server: &Endpoint) -> Option<ClusterInfo> {
     let (host, port) = host_of(server)?;
     let authority = match server {
-        Endpoint::Url { ca_file, .. } => std::fs::read_to_string(ca_file.as_ref()?).ok()?,
+        Endpoint::Url { ca_file, .. } => input_file::read_text(ca_file.as_ref()?, MAX_CONFIG).ok()?,
         Endpoint::Kubeconfig { path, context, .. } => trusted_by(path.as_deref(), context.as_deref())?,
         Endpoint::Certificate(certificate) => certificate.authority.clone(),
     };

@@ -7,6 +7,7 @@ use std::path::Path;
 use http::{HeaderValue, Uri};
 use kube::client::AuthError;
 use kube::config::AuthInfo;
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use secrecy::ExposeSecret as _;
@@ -30,7 +31,7 @@ pub(super) fn check_url(url: &Uri) -> Result<(), &'static str> {
 /// Checks that a file contains certificates.
 pub(super) fn check_authority(path: &Path) -> Result<(), String> {
     let shown = path.display();
-    let text = std::fs::read(path)
+    let text = input_file::read(path, MAX_CONFIG)
         .map_err(|error| format!("the certificate authority {shown} cannot be read: {error}"))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match found {

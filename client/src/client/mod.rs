@@ -25,6 +25,7 @@ use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::config::AuthInfo;
 use kube::core::Status;
 use kube::{Client, Config};
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use tower::timeout::Timeout;
 use tower::util::{AndThen, MapFuture};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
@@ -281,7 +282,7 @@ pub fn trusted_by(path: Option<&Path>, context: Option<&str>) -> Option<String> 
             let bytes: k8s_openapi::ByteString = serde_json::from_value(data.clone().into()).ok()?;
             String::from_utf8(bytes.0).ok()
         }
-        (None, Some(path)) => std::fs::read_to_string(path).ok(),
+        (None, Some(path)) => input_file::read_text(Path::new(path), MAX_CONFIG).ok(),
         (None, None) => None,
     }
 }

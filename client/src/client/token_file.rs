@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use kube::config::AuthInfo;
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -71,7 +72,7 @@ impl TokenFile {
 
 /// The header with the token of a file. The error continues a sentence about the file.
 fn read(path: &Path) -> Result<HeaderValue, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let text = input_file::read_text(path, MAX_CONFIG).map_err(|error| format!("cannot be read: {error}"))?;
     let token = text.trim();
     if token.is_empty() {
         return Err("is empty: write a token into it".to_owned());

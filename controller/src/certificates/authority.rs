@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_pki::authority::{Authority, AuthorityError, SignedKey};
 
 /// Why there is no authority.
@@ -80,6 +81,6 @@ impl SigningAuthority {
 }
 
 fn read(path: &Path) -> Result<String, SigningAuthorityError> {
-    std::fs::read_to_string(path)
+    input_file::read_text(path, MAX_CONFIG)
         .map_err(|source| SigningAuthorityError::Read { path: path.to_owned(), source })
 }

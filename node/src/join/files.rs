@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_pki::private_file;
 
 use super::error::JoinError;
@@ -47,7 +48,7 @@ impl JoinFiles {
 
     /// The content of a file; `None` if there is none.
     pub(super) fn read(&self, path: &Path) -> Result<Option<String>, JoinError> {
-        match std::fs::read_to_string(path) {
+        match input_file::read_text(path, MAX_CONFIG) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(JoinError::Read { path: path.to_owned(), source }),

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -52,7 +53,7 @@ pub(super) fn found<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
 
 /// Reads a record; `None` when the file does not exist.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
-    match std::fs::read(path) {
+    match input_file::read(path, MAX_CONFIG) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

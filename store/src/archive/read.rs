@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use bytes::Buf;
+use orlop_apimachinery::input_file;
 
 use super::error::ArchiveError;
 use super::format::{BadHeader, FORMAT, HEADER, Header, Summary, TRAILER, Trailer};
@@ -52,7 +53,7 @@ impl<'a> Reader<'a> {
     pub(super) fn open(path: &'a Path) -> Result<Self, ArchiveError> {
         let io = |source| ArchiveError::Io { action: "read", path: path.to_owned(), source };
         let damaged = |what: &str| ArchiveError::Damaged { path: path.to_owned(), what: what.to_owned() };
-        let mut file = File::open(path).map_err(io)?;
+        let mut file = input_file::open(path, File::options().read(true)).map_err(io)?;
         let size = file.metadata().map_err(io)?.len();
         let mut start = [0; HEADER];
         if size < HEADER as u64 {

@@ -4,10 +4,12 @@
 //! it is opened.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use orlop_apimachinery::input_file;
 
 /// A directory tree.
 pub trait Files: Send + Sync + 'static {
@@ -96,7 +98,11 @@ impl Files for Disk {
     }
 
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        match fs::read(path) {
+        let read = input_file::open(path, fs::OpenOptions::new().read(true)).and_then(|mut file| {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        match read {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -104,7 +110,7 @@ impl Files for Disk {
     }
 
     fn reader(&self, path: &Path) -> io::Result<Option<Box<dyn io::Read>>> {
-        match fs::File::open(path) {
+        match input_file::open(path, fs::OpenOptions::new().read(true)) {
             Ok(file) => Ok(Some(Box::new(file))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -112,7 +118,7 @@ impl Files for Disk {
     }
 
     fn reader_from_disk(&self, path: &Path) -> io::Result<Option<Box<dyn io::Read>>> {
-        let file = match fs::File::open(path) {
+        let file = match input_file::open(path, fs::OpenOptions::new().read(true)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -124,12 +130,14 @@ impl Files for Disk {
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn File>> {
         // Values may be Secrets, and the directory may be one that others can read.
-        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let file = input_file::open(path, &mut options)?;
         Ok(Box::new(Open { file, end: 0 }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn File>> {
-        let file = fs::OpenOptions::new().write(true).open(path)?;
+        let file = input_file::open(path, fs::OpenOptions::new().write(true))?;
         let end = file.metadata()?.len();
         Ok(Box::new(Open { file, end }))
     }

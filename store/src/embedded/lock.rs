@@ -6,6 +6,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use orlop_apimachinery::input_file;
+
 use crate::OpenError;
 
 /// The lock of a directory; dropping it releases the directory.
@@ -25,7 +27,7 @@ impl Lock {
         };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(&path).map_err(io("open"))?;
+        let mut file = input_file::open(&path, &mut options).map_err(io("open"))?;
         if !lock_within(&file, patience).map_err(io("lock"))? {
             let mut holder = String::new();
             // The holder is read on a best-effort basis.
@@ -68,7 +70,7 @@ pub fn lock_within(file: &File, patience: Duration) -> std::io::Result<bool> {
 /// The process that has the directory open, found without locking or changing anything. `None` if there is
 /// none.
 pub(crate) fn holder(dir: &Path) -> std::io::Result<Option<String>> {
-    let mut file = match File::open(dir.join("LOCK")) {
+    let mut file = match input_file::open(&dir.join("LOCK"), OpenOptions::new().read(true)) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),

@@ -21,6 +21,11 @@ pub(crate) fn before_open(dir: &Path) -> Result<(), ServedError> {
         if name.starts_with("snap.") && name.ends_with(".generating") {
             tracing::warn!(path = %entry.path().display(), "removing what an interrupted open has left");
             fs::remove_file(entry.path())?;
+            continue;
+        }
+        // sled would wait on a named pipe without a limit.
+        if fs::metadata(entry.path()).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            return Err(ServedError::Unusable(format!("{name} in it is neither a file nor a directory")));
         }
     }
     // `conf` is never synced, so a power failure may have lost any part of it. sled writes it again.

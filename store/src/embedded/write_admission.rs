@@ -4,6 +4,7 @@
 //! An idle store makes no checks: the committer checks before a group, readers of [`Usage`] on request, and
 //! the thread behind the writers when it has work anyway.
 
+use orlop_apimachinery::input_file;
 use parking_lot::{Mutex, MutexGuard};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -312,7 +313,8 @@ impl WriteAdmission {
 /// Creates a file with allocated blocks.
 fn make(path: &Path, bytes: u64) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let file = input_file::open(path, &mut options)?;
     let reserved = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
     match reserved {
         Ok(()) => {}
@@ -357,5 +359,21 @@ mod tests {
         assert!(ballast.exists());
         assert_eq!(write_admission.lock().no_ballast, None);
         assert_eq!(write_admission.lock().held, 64 << 10);
+    }
+
+    #[test]
+    fn named_pipe_in_place_of_the_ballast_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let ballast = dir.path().join(BALLAST);
+        let options =
+            Options { min_free_bytes: Some(0), ballast_bytes: Some(64 << 10), ..Options::default() };
+        let write_admission = WriteAdmission::new(dir.path(), &options);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &ballast, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .unwrap();
+        write_admission.settle();
+        assert!(write_admission.lock().no_ballast.is_some());
+        write_admission.lock().no_ballast = None;
+        write_admission.settle();
+        assert!(ballast.is_file());
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use orlop_apimachinery::input_file;
 use rustix::fs::OFlags;
 
 /// Files are readable by their owner only: events name users and objects, and may contain objects.
@@ -108,7 +109,7 @@ impl LogDir for RealDir {
         // Complete before it has its name.
         let unfinished = format!("{to}.tmp");
         let compressed = (|| {
-            let mut source = File::open(self.0.join(from))?;
+            let mut source = input_file::open(&self.0.join(from), OpenOptions::new().read(true))?;
             let mut target = GzEncoder::new(self.create(&unfinished)?, Compression::default());
             let mut buffer = vec![0; 64 << 10];
             loop {

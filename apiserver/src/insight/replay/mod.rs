@@ -3,13 +3,14 @@
 //! number.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::fs::OpenOptions;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use line::{CaptureLine, LineType};
 use orlop_api::registry::custom_resource_definition::PREFIX;
+use orlop_apimachinery::input_file;
 use orlop_store::{Clock, Expect, Key, Kv, Op, Revision, SystemClock, Write};
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +31,9 @@ pub use line::Until;
 /// The maximum number of writes per commit, and their maximum size in bytes.
 const MOST_WRITES: usize = 256;
 const MOST_BYTES: usize = 1 << 20;
+
+/// The limit of a line, in bytes. An object has at most 2 MiB.
+const MAX_LINE: u64 = 16 << 20;
 
 /// A clock for the store: during the replay it stands at the time of the current line, afterwards it follows the
 /// system clock.
@@ -184,12 +188,15 @@ impl Replay<'_> {
     async fn file(&mut self, until: Option<Until>) -> Result<Replayed, ReplayError> {
         let path = self.path;
         let failed = |cause| ReplayError::Read { path: path.to_owned(), cause };
-        let mut file = BufReader::new(File::open(path).map_err(failed)?);
+        let mut file = BufReader::new(input_file::open(path, OpenOptions::new().read(true)).map_err(failed)?);
         let (mut number, mut is_cut) = (0, false);
         let mut next = || -> Result<Option<(u64, CaptureLine)>, ReplayError> {
             let mut bytes = Vec::new();
-            while file.read_until(b'\n', &mut bytes).map_err(failed)? > 0 {
+            while file.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes).map_err(failed)? > 0 {
                 number += 1;
+                if bytes.len() as u64 == MAX_LINE && !bytes.ends_with(b"\n") {
+                    return Err(wrong(path, number, format!("it is longer than {} MiB", MAX_LINE >> 20)));
+                }
                 if bytes.iter().all(u8::is_ascii_whitespace) {
                     bytes.clear();
                     continue;

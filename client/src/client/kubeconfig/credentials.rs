@@ -1,6 +1,9 @@
 //! The certificates, keys and tokens of a kubeconfig: each must be readable, complete, and fit the others.
 
+use std::path::Path;
+
 use kube::config::{AuthInfo, Cluster, Kubeconfig};
+use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -111,7 +114,7 @@ fn content(
             })?;
             Ok(Some(decoded.0))
         }
-        (None, Some(file)) => match std::fs::read(file) {
+        (None, Some(file)) => match input_file::read(Path::new(file), MAX_CONFIG) {
             Ok(content) => Ok(Some(content)),
             Err(error) => Err(format!("the {what} of its {owner}, {file}, cannot be read: {error}")),
         },

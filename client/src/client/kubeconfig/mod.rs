@@ -10,13 +10,14 @@ mod names;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use orlop_apimachinery::input_file;
 
 /// Maximum size of a file, bytes.
 const MAX_FILE: u64 = 16 << 20;
@@ -28,12 +29,17 @@ const READABLE_BY_ALL: u32 = 0o004;
 /// # Errors
 /// A file cannot be read or is not a kubeconfig.
 pub fn read(path: Option<&Path>) -> Result<Kubeconfig, String> {
-    for file in files(path) {
-        check_file(&file)?;
-    }
-    let config = match path {
-        Some(path) => Kubeconfig::read_from(path),
-        None => Kubeconfig::read(),
+    let files = files(path);
+    let config = match (files.as_slice(), path) {
+        // The library would read a pipe without a limit. Its relative paths would begin at no useful directory.
+        ([file], _) if input_file::is_inherited_pipe(file) => {
+            let text = input_file::read_text(file, MAX_FILE).map_err(|error| unreadable(&error))?;
+            Kubeconfig::from_yaml(&text)
+        }
+        (files, path) => {
+            files.iter().try_for_each(|file| check_file(file))?;
+            path.map_or_else(Kubeconfig::read, Kubeconfig::read_from)
+        }
     };
     let mut config = config.map_err(|error| problem(&error, path.is_some()))?;
     credentials::remove_empty(&mut config);
@@ -82,20 +88,27 @@ fn files(path: Option<&Path>) -> Vec<PathBuf> {
 
 /// Rejects files that the library would read without a limit, or that it cannot decode without a panic.
 fn check_file(path: &Path) -> Result<(), String> {
-    // The library reports missing files.
-    let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
-    if metadata.len() > MAX_FILE {
-        return Err(format!("it is larger than {} MiB", MAX_FILE >> 20));
-    }
     // A pipe can be read only once.
-    let mut mark = [0; 2];
-    let is_utf16 = metadata.is_file()
-        && File::open(path).and_then(|mut file| file.read_exact(&mut mark)).is_ok()
-        && matches!(mark, [0xff, 0xfe] | [0xfe, 0xff]);
-    match is_utf16 && metadata.len() % 2 == 1 {
+    if input_file::is_inherited_pipe(path) {
+        return Ok(());
+    }
+    let content = match input_file::read(path, MAX_FILE) {
+        Ok(content) => content,
+        // The library reports the errors of the system, such as a missing file.
+        Err(error) if error.raw_os_error().is_some() && error.kind() != io::ErrorKind::WouldBlock => {
+            return Ok(());
+        }
+        Err(error) => return Err(unreadable(&error)),
+    };
+    let is_utf16 = matches!(content.as_slice(), [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
+    match is_utf16 && content.len() % 2 == 1 {
         true => Err("its text in UTF-16 is incomplete: save the file again, in UTF-8".to_owned()),
         false => Ok(()),
     }
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("it cannot be read: {error}")
 }
 
 /// Whether every user of the machine can read credentials in a file.

@@ -1,6 +1,9 @@
 //! Damaged kubeconfigs: each error names the entry to change, and quotes no credential.
 #![allow(clippy::unwrap_used)]
 
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -151,9 +154,22 @@ async fn values_must_have_their_types() {
     let large = tempfile::NamedTempFile::new().unwrap();
     large.as_file().set_len(MAX_FILE + 1).unwrap();
     assert!(problem(large.path()).await.contains("it is larger than 16 MiB"));
+    let pipe = dir.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    assert!(problem(&pipe).await.contains("it cannot be read: it is a named pipe"));
+    assert!(problem(Path::new("/dev/zero")).await.contains("it cannot be read: it is a character device"));
     let cycle = dir.path().join("cycle");
     std::os::unix::fs::symlink(&cycle, &cycle).unwrap();
     assert!(problem(&cycle).await.contains("it cannot be read: Too many levels of symbolic links"));
+}
+
+#[test]
+fn pipe_of_a_shell_is_read() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let path = format!("/dev/fd/{}", reader.as_raw_fd());
+    writer.write_all(changed(&[]).as_bytes()).unwrap();
+    drop(writer);
+    assert_eq!(read(Some(Path::new(&path))).unwrap().current_context.as_deref(), Some("c"));
 }
 
 #[tokio::test]

@@ -68,6 +68,30 @@ async fn missing_or_unwritable_directory_is_reported() {
 }
 
 #[tokio::test]
+async fn named_pipes_in_place_of_files_delay_nothing() {
+    let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open(dir.path());
+    story(&store, 30).await;
+    let wanted = records(&store);
+    store.close().await;
+    let replace = |path: &Path| {
+        fs::rename(path, outside.path().join("good")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    };
+    let segment = format!("journal/{}", names(&dir.path().join("journal"))[0]);
+    for name in ["LOCK", "STORE", &*segment] {
+        let path = dir.path().join(name);
+        replace(&path);
+        let error = format!("{:?}", refused(dir.path(), small()));
+        assert!(error.contains("it is a named pipe, not a regular file"), "{name}: {error}");
+        fs::rename(outside.path().join("good"), &path).unwrap();
+    }
+    // The served copy is created again.
+    replace(&dir.path().join("sled/db"));
+    assert_eq!(records(&open(dir.path())), wanted);
+}
+
+#[tokio::test]
 async fn newer_formats_are_refused_with_their_number() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());

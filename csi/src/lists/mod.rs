@@ -3,16 +3,17 @@
 
 use std::collections::HashSet;
 
-use prost::Message;
-
 use crate::driver::Driver;
 use crate::error::CallError;
 use crate::v1::{ListSnapshotsRequest, ListVolumesRequest, list_snapshots_response, list_volumes_response};
 
-/// Maximum number of entries; a longer list is a fault of the driver.
-const MOST: usize = 10_000_000;
-/// Maximum size of all pages of a list, bytes as received. A volume takes about 100 bytes.
-const MOST_BYTES: usize = 256 << 20;
+mod entry_size;
+
+use entry_size::EntrySize;
+
+/// Maximum size of a list in memory, bytes; a longer list is a fault of the driver. An ordinary volume takes about 500 bytes, and an
+/// empty one more than 200, although its message has only 2.
+const MOST_BYTES: usize = 128 << 20;
 /// Maximum number of consecutive pages without an entry. A driver that filters its list may have gaps (CSI: a
 /// page may hold fewer entries than requested); one that returns only tokens has a fault.
 const MOST_EMPTY: usize = 100;
@@ -27,7 +28,7 @@ impl Driver {
         let mut starting_token = String::new();
         loop {
             let page = self.list_volumes(ListVolumesRequest { max_entries: 0, starting_token }).await?;
-            match pages.take(page.encoded_len(), page.entries, page.next_token)? {
+            match pages.take(page.entries, page.next_token)? {
                 Some(next) => starting_token = next,
                 None => return Ok(pages.entries),
             }
@@ -44,7 +45,7 @@ impl Driver {
         loop {
             let page =
                 self.list_snapshots(ListSnapshotsRequest { starting_token, ..Default::default() }).await?;
-            match pages.take(page.encoded_len(), page.entries, page.next_token)? {
+            match pages.take(page.entries, page.next_token)? {
                 Some(next) => starting_token = next,
                 None => return Ok(pages.entries),
             }
@@ -56,22 +57,30 @@ impl Driver {
 struct Pages<T> {
     call: &'static str,
     entries: Vec<T>,
+    /// The size in memory.
     bytes: usize,
     tokens: HashSet<String>,
     /// Number of empty pages since the last page with an entry.
     empty: usize,
 }
 
-impl<T> Pages<T> {
+impl<T: EntrySize> Pages<T> {
     fn new(call: &'static str) -> Self {
         Pages { call, entries: Vec::new(), bytes: 0, tokens: HashSet::new(), empty: 0 }
     }
 
-    /// Adds a page of this many bytes; returns the token of the next one, if any.
-    fn take(&mut self, bytes: usize, page: Vec<T>, next: String) -> Result<Option<String>, CallError> {
+    /// Adds a page; returns the token of the next one, if any.
+    fn take(&mut self, page: Vec<T>, next: String) -> Result<Option<String>, CallError> {
         self.empty = if page.is_empty() { self.empty + 1 } else { 0 };
+        self.bytes += page.iter().map(EntrySize::in_memory).sum::<usize>() + next.len();
+        if self.bytes > MOST_BYTES {
+            return Err(CallError::broken(format!(
+                "{}: the list is larger than {} MiB in memory",
+                self.call,
+                MOST_BYTES >> 20
+            )));
+        }
         self.entries.extend(page);
-        self.bytes += bytes;
         if next.is_empty() {
             return Ok(None);
         }
@@ -81,13 +90,7 @@ impl<T> Pages<T> {
                 "{call}: more than {MOST_EMPTY} pages in a row are empty, and each has a token of a next one"
             )));
         }
-        if self.bytes > MOST_BYTES {
-            return Err(CallError::broken(format!(
-                "{}: the list is larger than {MOST_BYTES} bytes",
-                self.call
-            )));
-        }
-        if self.entries.len() > MOST || !self.tokens.insert(next.clone()) {
+        if !self.tokens.insert(next.clone()) {
             return Err(CallError::broken(format!("{}: the pages of the list do not end", self.call)));
         }
         Ok(Some(next))
@@ -100,14 +103,20 @@ mod tests {
 
     use super::*;
 
+    impl EntrySize for i32 {
+        fn in_memory(&self) -> usize {
+            size_of::<i32>()
+        }
+    }
+
     #[test]
     fn repeated_page_token_is_an_error() {
         let mut pages = Pages::new("ListVolumes");
-        assert_eq!(pages.take(1, vec![1, 2], "2".to_owned()).unwrap().as_deref(), Some("2"));
-        assert_eq!(pages.take(1, vec![3], "3".to_owned()).unwrap().as_deref(), Some("3"));
-        let error = pages.take(1, vec![4], "2".to_owned()).unwrap_err();
+        assert_eq!(pages.take(vec![1, 2], "2".to_owned()).unwrap().as_deref(), Some("2"));
+        assert_eq!(pages.take(vec![3], "3".to_owned()).unwrap().as_deref(), Some("3"));
+        let error = pages.take(vec![4], "2".to_owned()).unwrap_err();
         assert!(error.is_uncertain() && error.message.contains("do not end"), "{error}");
-        assert_eq!(pages.take(1, vec![5], String::new()).unwrap(), None);
+        assert_eq!(pages.take(vec![5], String::new()).unwrap(), None);
         assert_eq!(pages.entries, [1, 2, 3, 4, 5]);
     }
 
@@ -121,32 +130,46 @@ mod tests {
         };
         for gap in 0..2 {
             for _ in 0..MOST_EMPTY {
-                assert!(pages.take(1, Vec::new(), token()).unwrap().is_some(), "gap {gap}");
+                assert!(pages.take(Vec::new(), token()).unwrap().is_some(), "gap {gap}");
             }
-            assert!(pages.take(1, vec![gap], token()).unwrap().is_some(), "an entry ends gap {gap}");
+            assert!(pages.take(vec![gap], token()).unwrap().is_some(), "an entry ends gap {gap}");
         }
         for _ in 0..MOST_EMPTY {
-            assert!(pages.take(1, Vec::new(), token()).unwrap().is_some());
+            assert!(pages.take(Vec::new(), token()).unwrap().is_some());
         }
-        assert_eq!(pages.take(1, Vec::new(), String::new()).unwrap(), None, "the last page may be empty");
-        let error = pages.take(1, Vec::new(), token()).unwrap_err();
+        assert_eq!(pages.take(Vec::new(), String::new()).unwrap(), None, "the last page may be empty");
+        let error = pages.take(Vec::new(), token()).unwrap_err();
         assert!(error.is_uncertain() && error.message.contains("100 pages in a row are empty"), "{error}");
         assert_eq!(pages.entries, [0, 1]);
     }
 
     #[test]
     fn repeated_token_of_an_empty_page_is_an_error() {
-        let mut pages = Pages::<u8>::new("ListSnapshots");
-        assert!(pages.take(1, Vec::new(), "a".to_owned()).unwrap().is_some());
-        let error = pages.take(1, Vec::new(), "a".to_owned()).unwrap_err();
+        let mut pages = Pages::<i32>::new("ListSnapshots");
+        assert!(pages.take(Vec::new(), "a".to_owned()).unwrap().is_some());
+        let error = pages.take(Vec::new(), "a".to_owned()).unwrap_err();
         assert!(error.message.contains("do not end"), "{error}");
     }
 
     #[test]
     fn list_beyond_the_size_limit_is_an_error() {
-        let mut pages = Pages::<u8>::new("ListSnapshots");
-        assert!(pages.take(MOST_BYTES, vec![1], "a".to_owned()).unwrap().is_some());
-        let error = pages.take(1, vec![2], "b".to_owned()).unwrap_err();
-        assert!(error.is_uncertain() && error.message.contains("is larger than"), "{error}");
+        // Of empty entries, which are the smallest messages.
+        let page = || vec![list_volumes_response::Entry::default(); 10_000];
+        let mut pages = Pages::new("ListVolumes");
+        let mut number = 0;
+        let error = loop {
+            number += 1;
+            match pages.take(page(), format!("t{number}")) {
+                Ok(_) => assert!(number < 100, "the list has no limit"),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.is_uncertain() && error.message.contains("is larger than 128 MiB"), "{error}");
+        assert!(pages.entries.len() * size_of::<list_volumes_response::Entry>() <= MOST_BYTES);
+        // The last page counts too.
+        let mut pages = Pages::new("ListSnapshots");
+        let large = crate::v1::Snapshot { snapshot_id: "x".repeat(MOST_BYTES), ..Default::default() };
+        let entry = list_snapshots_response::Entry { snapshot: Some(large) };
+        assert!(pages.take(vec![entry], String::new()).is_err());
     }
 }
