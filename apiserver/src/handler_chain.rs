@@ -10,13 +10,17 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use futures::FutureExt as _;
+use http::header::ACCEPT;
+use orlop_api::status::ApiError;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionLayer};
 
 use crate::authentication::page_router::OpenPage;
 use crate::authentication::{Authenticators, page_router};
-use crate::encode::{COMPRESS_ABOVE, LongBody};
+use crate::encode::negotiate::error_media;
+use crate::encode::{COMPRESS_ABOVE, LongBody, answer};
+use crate::exchange::header_text;
 use crate::routes::offload;
 use crate::state::Inner;
 use crate::{audit, authentication, authorization, handler, limits, unread_body};
@@ -98,8 +102,33 @@ impl Protected {
         };
         let authenticated = |request| authentication::authenticate(&authenticators, request, routed);
         let opened = |request| page_router::serve(page.as_deref(), request, authenticated);
-        unread_body::finish(request, opened).await
+        let bounded = async move |request: Request| match excess_parameters(&request) {
+            Some(rejection) => rejection,
+            None => opened(request).await,
+        };
+        unread_body::finish(request, bounded).await
     }
+}
+
+/// Maximum number of parameters of a query. Several filters and the handler parse all of them, also of requests that the server rejects.
+/// Go accepts 10,000 (GODEBUG `urlmaxqueryparams`).
+const QUERY_PARAMETERS_MAX: usize = 1_000;
+
+/// The response to a request with too many parameters in its query; `None` for all others.
+fn excess_parameters(request: &Request) -> Option<Response> {
+    if !has_excess_parameters(request.uri().query().unwrap_or_default()) {
+        return None;
+    }
+    let accept = header_text(request.headers(), ACCEPT);
+    let error = ApiError::bad_request(format!(
+        "the query has more than {QUERY_PARAMETERS_MAX} parameters; send fewer, or divide the request into several"
+    ));
+    Some(answer::error(&error, error_media(accept.as_deref()), false))
+}
+
+/// Whether a query has too many parameters. Pure.
+fn has_excess_parameters(query: &str) -> bool {
+    query.bytes().filter(|byte| *byte == b'&').count() >= QUERY_PARAMETERS_MAX
 }
 
 /// Upstream's rule: responses of more than 128 KiB are compressed, streams never.
@@ -111,5 +140,23 @@ impl Predicate for LargeLists {
         let size = response.body().size_hint();
         response.extensions().get::<LongBody>().is_some()
             || size.exact().is_some_and(|exact| exact > COMPRESS_ABOVE as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_of_a_query_are_limited() {
+        for (case, query, want) in [
+            ("1 none", String::new(), false),
+            ("2 the most", vec!["a=b"; 1_000].join("&"), false),
+            ("3 one more", vec!["a=b"; 1_001].join("&"), true),
+            ("4 empty parameters", "&".repeat(60_000), true),
+            ("5 no separators", "a;b,c=".repeat(10_000), false),
+        ] {
+            assert_eq!(has_excess_parameters(&query), want, "{case}");
+        }
     }
 }

@@ -40,6 +40,13 @@ impl UserInfo {
     /// The user of the scheduler.
     pub const SCHEDULER: &str = "system:kube-scheduler";
 
+    /// Whether a request with this user has valid credentials. `None` stands for a request that failed authentication.
+    pub fn is_authenticated(user: Option<&UserInfo>) -> bool {
+        user.is_some_and(|user| {
+            user.username != ANONYMOUS && !user.groups.iter().any(|group| group == UNAUTHENTICATED)
+        })
+    }
+
     /// A user with groups, without a UID and extra attributes. See [`UserInfo::from_remote`] for the group that is added.
     pub fn new(username: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
         Self::from_remote(username.into(), String::new(), groups.into_iter().collect(), BTreeMap::new())

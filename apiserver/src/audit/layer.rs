@@ -143,7 +143,7 @@ fn begin_at_most(
     let record = RequestRecord {
         level: rule.level,
         audit_id: id.unwrap_or_default(),
-        uri: request_uri(request.uri()),
+        uri: request_uri(request.uri(), UserInfo::is_authenticated(user)),
         info: Arc::new(info),
         user: user.cloned(),
         source_ips: source_ips(headers, peer),

@@ -37,7 +37,8 @@ impl AuditMetrics {
             dropped: IntCounterVec::new(
                 Opts::new(
                     "orlop_audit_dropped_events_total",
-                    "Audit events that were dropped because the queue of their plugin was full.",
+                    "Audit events that were dropped because the queue of their plugin was full, or unauthenticated requests \
+                     exceeded their part of the log.",
                 ),
                 &["plugin"],
             )?,
@@ -59,7 +60,7 @@ impl AuditMetrics {
         self.errors.with_label_values(&[plugin]).inc_by(count as u64);
     }
 
-    /// Counts an event for which the queue had no space. Upstream's counter has the label of the queue.
+    /// Counts an event for which the queue or the budget had no space. Upstream's counter has the label of the queue.
     pub(super) fn dropped(&self, plugin: &str) {
         self.errors.with_label_values(&["buffered"]).inc();
         self.dropped.with_label_values(&[plugin]).inc();

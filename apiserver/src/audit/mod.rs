@@ -7,6 +7,7 @@
 
 pub(crate) mod body;
 mod bucket;
+mod budget;
 pub mod config;
 pub(crate) mod context;
 pub(crate) mod id;
@@ -28,12 +29,21 @@ use jiff::Timestamp;
 use orlop_auth::audit::Policy;
 
 use crate::clock::Clock;
-use config::AuditConfig;
+use budget::Budget;
+use config::{AuditConfig, LogConfig, LogTarget};
 use log::Log;
 use metrics::AuditMetrics;
 use queued::QueuedEvent;
 use sink::{Pending, Sink};
 use webhook::Webhook;
+
+/// The budget of unauthenticated requests in a log; `None` if they displace no other events.
+fn budget_of(log: &LogConfig) -> Option<Budget> {
+    match log.target {
+        LogTarget::Stdout => None,
+        LogTarget::File(_) => Budget::of(&log.rotation),
+    }
+}
 
 /// The audit log of a server.
 pub(crate) struct Audit {
@@ -58,7 +68,7 @@ impl Audit {
         let mut sinks = Vec::new();
         if let Some(log) = &config.log {
             let backend = Log::open(log, clock.clone())?;
-            sinks.push(Sink::start("log", log.delivery, metrics.clone(), backend)?);
+            sinks.push(Sink::start("log", log.delivery, metrics.clone(), backend)?.within(budget_of(log)));
         }
         if let Some(webhook) = config.webhook {
             let backend = Webhook::new(webhook.post, webhook.initial_backoff);

@@ -1,5 +1,6 @@
 //! An event in the queue of the thread that writes it.
 
+use std::io;
 use std::sync::Arc;
 
 use orlop_auth::audit::Event;
@@ -17,6 +18,15 @@ pub(crate) struct QueuedEvent {
 }
 
 impl QueuedEvent {
+    /// About how many bytes the event takes in the log.
+    pub(super) fn line_size(&self) -> usize {
+        let bodies = [&self.request_body, &self.response_body].into_iter().flatten();
+        let mut counted = CountedBytes(1);
+        // Counting cannot fail.
+        let _ = serde_json::to_writer(&mut counted, &self.event.view(None, None));
+        counted.0 + bodies.map(|body| body.size()).sum::<usize>()
+    }
+
     /// Appends the JSON of the event.
     pub(super) fn write_json(&self, out: &mut Vec<u8>) {
         let value = |body: &Option<Arc<RecordedBody>>| {
@@ -25,6 +35,33 @@ impl QueuedEvent {
         let (sent, got) = (value(&self.request_body), value(&self.response_body));
         // Writing into memory cannot fail.
         let _ = serde_json::to_writer(out, &self.event.view(sent.as_ref(), got.as_ref()));
+    }
+}
+
+/// Counts the bytes that are written.
+struct CountedBytes(usize);
+
+impl io::Write for CountedBytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_of_a_line_is_that_of_its_json() {
+        let event = testing::queued();
+        let mut line = Vec::new();
+        event.write_json(&mut line);
+        assert_eq!(event.line_size(), line.len() + 1);
     }
 }
 

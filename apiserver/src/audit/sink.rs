@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::bucket::Bucket;
+use super::budget::{Budget, Fit};
 use super::config::{BLOCKING_LIMIT, Delivery, DeliveryMode};
 use super::metrics::AuditMetrics;
 use super::queue::{QUEUE_BYTES, Queue, QueueItem};
@@ -40,6 +41,8 @@ pub(super) struct Sink {
     mode: DeliveryMode,
     queue: Arc<Queue>,
     metrics: AuditMetrics,
+    /// The limit of events of requests without an authenticated user.
+    budget: Option<Mutex<Budget>>,
     /// Ends with the thread.
     finished: Mutex<Option<oneshot::Receiver<()>>>,
 }
@@ -92,7 +95,37 @@ impl Sink {
             // Without a receiver, no stop waits.
             let _ = finish.send(());
         })?;
-        Ok(Sink { plugin, mode: delivery.mode, queue, metrics, finished: Mutex::new(Some(finished)) })
+        let finished = Mutex::new(Some(finished));
+        Ok(Sink { plugin, mode: delivery.mode, queue, metrics, budget: None, finished })
+    }
+
+    /// Limits the events of requests without an authenticated user.
+    pub(super) fn within(mut self, budget: Option<Budget>) -> Self {
+        self.budget = budget.map(Mutex::new);
+        self
+    }
+
+    /// Whether the budget permits an event. Takes its bytes.
+    fn permits(&self, event: &QueuedEvent) -> bool {
+        let Some(budget) = self.budget.as_ref().filter(|_| event.event.request.is_unauthenticated()) else {
+            return true;
+        };
+        let bytes = event.line_size();
+        let fit = budget.lock().take(bytes, Instant::now());
+        match fit {
+            Fit::Fits => true,
+            Fit::Dropped { logs } => {
+                if let Some(count) = logs {
+                    tracing::warn!(
+                        plugin = self.plugin,
+                        count,
+                        "audit events of requests without an authenticated user exceed their part of the log, \
+                         and are dropped"
+                    );
+                }
+                false
+            }
+        }
     }
 
     /// Queues an event.
@@ -109,13 +142,12 @@ impl Sink {
                 (Some(done), Some((is_strict, result)))
             }
         };
-        match self.queue.push(QueueItem { event: event.clone(), done }) {
-            Ok(()) => pending.waiting.extend(result),
-            Err(_) => {
-                self.metrics.dropped(self.plugin);
-                pending.failed |= is_strict == Some(true);
-            }
+        if self.permits(event) && self.queue.push(QueueItem { event: event.clone(), done }).is_ok() {
+            pending.waiting.extend(result);
+            return;
         }
+        self.metrics.dropped(self.plugin);
+        pending.failed |= is_strict == Some(true);
     }
 
     /// Writes the queue, and ends the thread. Further events are dropped.
@@ -187,10 +219,13 @@ impl<B: Backend> Writer<B> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use orlop_auth::UserInfo;
+    use orlop_auth::audit::RequestRecord;
+    use orlop_auth::user::{ANONYMOUS, UNAUTHENTICATED};
     use prometheus::Registry;
 
     use super::*;
-    use crate::audit::config::BatchConfig;
+    use crate::audit::config::{BatchConfig, Rotation};
     use crate::audit::queued::testing::queued;
 
     /// A destination that waits for a permission for each batch, and fails.
@@ -242,6 +277,36 @@ mod tests {
         assert_eq!(metrics.drops("log"), dropped);
         assert!(submit(&sink).accepted().await);
         assert_eq!(metrics.drops("log"), dropped + 1, "closed");
+    }
+
+    #[tokio::test]
+    async fn only_unauthenticated_requests_have_a_budget() {
+        let rotation =
+            Rotation { max_bytes: 10_000, max_backups: 1, max_age: Duration::ZERO, compress: false };
+        let (sink, permit, metrics) = start(DeliveryMode::Batch, 1000);
+        let sink = sink.within(Budget::of(&rotation));
+        drop(permit);
+        let submit_as = |user: Option<UserInfo>| {
+            let mut event = queued();
+            event.event.request = Arc::new(RequestRecord { user, ..(*event.event.request).clone() });
+            sink.submit(&Arc::new(event), &mut Pending::default());
+            metrics.drops("log")
+        };
+        // The budget is 1,000 bytes: a few events.
+        assert_eq!(submit_as(None), 0);
+        for _ in 0..99 {
+            submit_as(None);
+        }
+        let dropped = metrics.drops("log");
+        assert!((95..100).contains(&dropped), "{dropped}");
+        assert_eq!(submit_as(Some(UserInfo::new("ann", []))), dropped, "a user");
+        let anonymous = UserInfo::new(ANONYMOUS, [UNAUTHENTICATED.to_owned()]);
+        assert_eq!(submit_as(Some(anonymous)), dropped + 1, "no credentials");
+        assert_eq!(
+            submit_as(Some(UserInfo::new("x", [UNAUTHENTICATED.to_owned()]))),
+            dropped + 2,
+            "the group"
+        );
     }
 
     #[tokio::test]

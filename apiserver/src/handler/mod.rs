@@ -1,6 +1,7 @@
 //! Request handling: response headers, time limit, body, and the verb that serves the request.
 
 pub(crate) mod deadline;
+mod light;
 pub(crate) mod long_running;
 mod plan;
 mod weight;

@@ -1,18 +1,16 @@
 //! Whether a request is cheap enough for the threads that serve connections.
 
 use orlop_api::registry::admission_registration::GROUP;
-use orlop_codec::decode::estimate_weight;
+use orlop_codec::decode::{Media, estimate_body_weight, estimate_weight};
 use orlop_codec::patch::{self, PatchKind};
 
+use super::light::{self, LIGHT_BYTES};
 use super::plan::Verb;
 use crate::registry::{self, Kind, Scope};
 use crate::verbs::request::Request;
 use crate::verbs::{connect, filter};
 use crate::{admission, dispatch};
 
-/// The most bytes of a body, of an object, or of the objects of a collection that a light request processes. Decoding
-/// 64 KiB of JSON takes about a millisecond.
-const LIGHT_BYTES: usize = 64 << 10;
 /// The most bytes that a light request copies without reading them.
 const LIGHT_COPY: usize = 512 << 10;
 /// The most bytes of selectors that a light request parses.
@@ -34,23 +32,24 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
     let writes = verb.is_mutating() || verb == Verb::Connect;
     let computes = verb.is_mutating() && (compares || defines || configures || selects_devices)
         || writes && !admits_nothing(request);
-    if request.body.len() > LIGHT_BYTES || computes || !admission_is_light(verb, request) {
+    if computes || !light::body(media(verb, request), &request.body) || copied_weight(verb, request) > 0 {
         return false;
     }
-    if copied_weight(verb, request) > 0 {
+    if !admission_is_light(verb, request) {
         return false;
     }
     match verb {
-        Verb::RequestToken => true,
         // A watch only opens a stream here.
         Verb::Watch => filter::text_len(&request.query) <= LIGHT_SELECTORS,
         // A kubelet computes the response, but the pod and its node are decoded here.
-        Verb::Connect => connect::decoded_bytes(request) <= LIGHT_BYTES,
+        Verb::Connect => light::documents(connect::decoded(request).iter().map(|record| &*record.value)),
         Verb::List | Verb::DeleteCollection => {
-            filter::text_len(&request.query) <= LIGHT_SELECTORS && collection_is_light(request)
+            filter::text_len(&request.query) <= LIGHT_SELECTORS && collection_is_light(verb, request)
         }
         Verb::Get if request.kind().is_custom() => false,
-        Verb::Get => copies_stored_form(request) || object_size(request) <= LIGHT_COPY,
+        Verb::Get => copies_stored_form(request) || object_is_light(request),
+        // The account is decoded.
+        Verb::RequestToken => object_is_light(request),
         // The schema of a custom kind may contain rules that compute.
         Verb::Create => !request.kind().is_custom(),
         Verb::Update(_)
@@ -61,7 +60,7 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
         | Verb::Evict
         | Verb::GetScale
         | Verb::UpdateScale
-        | Verb::PatchScale => object_size(request) <= LIGHT_BYTES && !request.kind().is_custom(),
+        | Verb::PatchScale => !request.kind().is_custom() && object_is_light(request),
     }
 }
 
@@ -98,15 +97,17 @@ const DECODED_VALUE: u64 = 640;
 pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
     let of_write =
         |document: &[u8]| document.len() as u64 * DECODED + estimate_weight(document) * DECODED_VALUE;
+    let of_body = || body_memory(media(verb, request), &request.body);
     let limit = request.server.limits.memory.limit();
     match verb {
         Verb::Connect => {
             let body = request.body.len() as u64 * DECODED;
-            reservation(body, connect::decoded_bytes(request) as u64 * DECODED, limit)
+            let decoded: usize = connect::decoded(request).iter().map(|record| record.value.len()).sum();
+            reservation(body, decoded as u64 * DECODED, limit)
         }
         // A watch reserves the memory of its selectors itself, as long as it is open.
-        Verb::Watch | Verb::RequestToken => of_write(&request.body),
-        Verb::List | Verb::DeleteCollection => of_write(&request.body) + filter::memory(&request.query),
+        Verb::Watch => of_body(),
+        Verb::List | Verb::DeleteCollection => of_body() + filter::memory(&request.query),
         Verb::Get => reservation(0, stored(request, |object| object.len() as u64 * DECODED), limit),
         Verb::Create
         | Verb::Update(_)
@@ -116,16 +117,22 @@ pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
         | Verb::Evict
         | Verb::GetScale
         | Verb::UpdateScale
-        | Verb::PatchScale => {
+        | Verb::PatchScale
+        | Verb::RequestToken => {
             let copied = copied_weight(verb, request) * DECODED_VALUE;
-            reservation(of_write(&request.body), stored(request, of_write) + copied, limit)
+            reservation(of_body(), stored(request, of_write) + copied, limit)
         }
         // A delete never exceeds the memory limit, so that every stored object can be deleted.
         Verb::Delete => {
-            let needed = of_write(&request.body) + stored(request, of_write);
+            let needed = of_body() + stored(request, of_write);
             limit.map_or(needed, |limit| needed.min(limit / 2))
         }
     }
+}
+
+/// The memory that a body needs, bytes.
+fn body_memory(media: Media, body: &[u8]) -> u64 {
+    body.len() as u64 * DECODED + estimate_body_weight(media, body) * DECODED_VALUE
 }
 
 /// The memory to reserve for a request whose body needs `body` bytes and whose stored object needs `object` bytes (0 without an object),
@@ -150,13 +157,25 @@ fn reservation(body: u64, object: u64, limit: Option<u64>) -> u64 {
     needed.min(of_body.max(alone))
 }
 
+/// The format of the body of a request. The handlers reject unknown formats without reading the body.
+fn media(verb: Verb, request: &Request) -> Media {
+    match (verb, patch_kind(verb, request)) {
+        (Verb::Patch(_) | Verb::PatchScale, Some(PatchKind::Apply)) => Media::Yaml,
+        (Verb::Patch(_) | Verb::PatchScale, _) => Media::Json,
+        (_, _) => request.media().unwrap_or(Media::Json),
+    }
+}
+
+/// The format of a patch; `None` for other requests and for unknown formats.
+fn patch_kind(verb: Verb, request: &Request) -> Option<PatchKind> {
+    let is_patch = matches!(verb, Verb::Patch(_) | Verb::PatchScale);
+    let header = request.content_type.as_deref().unwrap_or_default();
+    is_patch.then(|| PatchKind::from_content_type(header)).flatten()
+}
+
 /// The weight of the values that a patch may copy.
 fn copied_weight(verb: Verb, request: &Request) -> u64 {
-    if !matches!(verb, Verb::Patch(_) | Verb::PatchScale) {
-        return 0;
-    }
-    let kind = PatchKind::from_content_type(request.content_type.as_deref().unwrap_or_default());
-    kind.map_or(0, |kind| patch::copied_weight(kind, &request.body))
+    patch_kind(verb, request).map_or(0, |kind| patch::copied_weight(kind, &request.body))
 }
 
 /// Whether the admission of a write reads other objects: quotas, limit ranges, classes or budgets. Updates to most kinds, such
@@ -188,28 +207,23 @@ fn admission_is_light(verb: Verb, request: &Request) -> bool {
     let head = request.head();
     let budgets =
         (verb == Verb::Evict).then(|| registry::by_resource("policy", "v1", "poddisruptionbudgets"));
-    let mut bytes = 0;
-    for kind in admission::read_by(request.kind()).chain(budgets.flatten()) {
+    let prefixes = admission::read_by(request.kind()).chain(budgets.flatten()).map(|kind| {
         let of = if kind.scope() == Scope::Namespaced { namespace } else { "" };
-        for record in head.range(&dispatch::prefix(kind, of), None) {
-            bytes += record.value.len();
-            if bytes > LIGHT_BYTES {
-                return false;
-            }
-        }
-    }
-    true
+        dispatch::prefix(kind, of)
+    });
+    let prefixes: Vec<String> = prefixes.collect();
+    light::documents(prefixes.iter().flat_map(|prefix| head.range(prefix, None)).map(|record| &*record.value))
 }
 
-/// Whether the response of a GET is a copy of the stored bytes, which takes less than a millisecond for the largest object. The
+/// Whether the response of a read is a copy of the stored bytes, which takes less than a millisecond for the largest object. The
 /// check must be cheaper than a lookup of the object.
 fn copies_stored_form(request: &Request) -> bool {
     !request.pretty && matches!(request.accept.as_deref(), None | Some("application/json" | "*/*"))
 }
 
-/// The size of the stored object that the request names, bytes.
-fn object_size(request: &Request) -> usize {
-    stored(request, <[u8]>::len)
+/// Whether the stored object that the request names is cheap to decode.
+fn object_is_light(request: &Request) -> bool {
+    stored(request, |object| Some(light::documents([object]))).unwrap_or(true)
 }
 
 /// Measures the stored object that the request names.
@@ -218,22 +232,29 @@ fn stored<T: Default>(request: &Request, measure: impl FnOnce(&[u8]) -> T) -> T 
     request.head().get(&key).map_or_else(T::default, |record| measure(&record.value))
 }
 
-fn collection_is_light(request: &Request) -> bool {
+/// Whether the objects of a collection are few, and cheap to copy or to decode.
+fn collection_is_light(verb: Verb, request: &Request) -> bool {
+    // The columns of a custom kind may compute.
+    if request.kind().is_custom() {
+        return false;
+    }
     let (head, prefix) = (request.head(), request.resource.prefix());
     let (mut objects, mut bytes) = (0, 0);
+    let most = if verb == Verb::List && copies_stored_form(request) { LIGHT_COPY } else { LIGHT_BYTES };
     for record in head.range(&prefix, None) {
         objects += 1;
         bytes += record.value.len();
-        if objects > LIGHT_OBJECTS || bytes > LIGHT_COPY {
+        if objects > LIGHT_OBJECTS || bytes > most {
             return false;
         }
     }
-    // The columns of a custom kind may compute.
-    !request.kind().is_custom()
+    most == LIGHT_COPY || light::documents(head.range(&prefix, None).map(|record| &*record.value))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::verbs::write::Part;
 
@@ -249,6 +270,32 @@ mod tests {
             (Verb::Evict, pods, true),
         ] {
             assert_eq!(reads_others(verb, kind), want, "{verb:?} {}", kind.names().plural);
+        }
+    }
+
+    /// With `--memory-limit 256Mi`, the server accepts ordinary objects of 1 MB in protobuf, and reserves what many empty items need.
+    #[test]
+    fn memory_of_protobuf_depends_on_its_fields() {
+        let address = |nth: usize| {
+            let target = json!({"kind": "Pod", "namespace": "default", "name": format!("application-6d5f7b8c9-{nth:05}"),
+                "uid": format!("0a1b2c3d-0000-4000-8000-{nth:012}")});
+            json!({"ip": "10.244.100.200", "nodeName": "node-000.example", "targetRef": target})
+        };
+        let addresses: Vec<Value> = (0..6_000).map(address).collect();
+        let endpoints = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "a"},
+            "subsets": [{"addresses": addresses, "ports": [{"port": 80}]}]});
+        let text = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"},
+            "data": {"a": "some text, and more of it\n".repeat(40_000)}});
+        let volumes = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+            "spec": {"volumes": vec![json!({}); 31_000]}});
+        for (case, object, want) in [
+            ("1 Endpoints", endpoints, (50..192)),
+            ("2 a ConfigMap", text, (50..192)),
+            ("3 empty volumes", volumes, (150..256)),
+        ] {
+            let body = crate::encode::protobuf::encode(&object).expect("it can be encoded");
+            let mib = body_memory(Media::Protobuf, &body) >> 20;
+            assert!(want.contains(&mib), "{case}: {mib} MiB for {} bytes", body.len());
         }
     }
 

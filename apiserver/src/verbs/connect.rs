@@ -4,13 +4,17 @@
 //! [`LOG_KEY`]). All other requests fail: with upstream's error if a check before the connection fails
 //! (pkg/registry/core/pod/strategy.go), otherwise because this server does not connect to nodes.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::response::Response;
 use http::StatusCode;
+use orlop_store::Record;
 use serde_json::Value;
 
 use crate::dispatch;
 use crate::encode::stored;
+use crate::projection::Projection;
 use crate::registry;
 use crate::verbs::connect_admission;
 use crate::verbs::connect_target::{NO_WAY, split, unreachable};
@@ -34,12 +38,12 @@ const KUBELET_PORT: i64 = 10_250;
 /// Address types of a node, in order of preference.
 const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
-/// The bytes of the objects that [`connect`] decodes: the pod, service or node of the request, the node of a pod, and the endpoints of a
+/// The objects that [`connect`] decodes: the pod, service or node of the request, the node of a pod, and the endpoints of a
 /// service.
-pub(crate) fn decoded_bytes(request: &Request) -> usize {
+pub(crate) fn decoded(request: &Request) -> Vec<Arc<Record<Projection>>> {
     let name = split(&request.resource.name, "").map_or(request.resource.name.as_str(), |(_, name, _)| name);
     let head = request.head();
-    let Some(record) = head.get(&request.resource.key(name)) else { return 0 };
+    let Some(record) = head.get(&request.resource.key(name)) else { return Vec::new() };
     let further = match request.names().plural {
         "services" => registry::by_resource("", "v1", "endpoints")
             .map(|kind| dispatch::key(kind, &request.resource.namespace, name)),
@@ -49,7 +53,8 @@ pub(crate) fn decoded_bytes(request: &Request) -> usize {
             node.map(|(node, kind)| dispatch::key(kind, "", node))
         }
     };
-    record.value.len() + further.and_then(|key| head.get(&key)).map_or(0, |further| further.value.len())
+    let further = further.and_then(|key| head.get(&key));
+    std::iter::once(record).chain(further).cloned().collect()
 }
 
 /// Handles a request for a connection.

@@ -22,6 +22,8 @@ const TRUNCATED: &str = "...TRUNCATED";
 const USER_AGENT_MAX: usize = 1024;
 /// Maximum length of the URI of a request, bytes: clients choose it, and the log is limited.
 const URI_MAX: usize = 8 << 10;
+/// The same for a request without an authenticated user.
+const UNAUTHENTICATED_URI_MAX: usize = 1 << 10;
 /// Maximum length of a message, bytes: messages quote objects.
 const MESSAGE_MAX: usize = 4 << 10;
 
@@ -100,6 +102,13 @@ pub struct Event {
     pub progress: RequestProgress,
 }
 
+impl RequestRecord {
+    /// Whether anyone could have sent the request: it has no user, or the user for requests without credentials.
+    pub fn is_unauthenticated(&self) -> bool {
+        !UserInfo::is_authenticated(self.user.as_ref())
+    }
+}
+
 impl ResponseStatus {
     /// The status of a response that is no error of the API.
     pub fn of_code(code: u16) -> Self {
@@ -143,10 +152,10 @@ pub fn user_agent(headers: &HeaderMap) -> String {
     truncated(&agent.unwrap_or_default(), USER_AGENT_MAX)
 }
 
-/// The URI of a request, as far as it is recorded.
-pub fn request_uri(uri: &http::Uri) -> String {
+/// The URI of a request, as far as it is recorded. Anyone can send requests without an authenticated user, so theirs is shorter.
+pub fn request_uri(uri: &http::Uri, is_authenticated: bool) -> String {
     let text = uri.path_and_query().map_or("/", |text| text.as_str());
-    truncated(text, URI_MAX)
+    truncated(text, if is_authenticated { URI_MAX } else { UNAUTHENTICATED_URI_MAX })
 }
 
 /// A text of at most `max` bytes, without the suffix that marks a cut.
@@ -246,8 +255,9 @@ mod tests {
             "{found}"
         );
         let long: http::Uri = format!("/a?b={}", "c".repeat(URI_MAX)).parse().expect("a URI");
-        assert_eq!(request_uri(&long).len(), URI_MAX + TRUNCATED.len());
-        assert_eq!(request_uri(&"https://host:1/a?b=c".parse().expect("a URI")), "/a?b=c");
+        assert_eq!(request_uri(&long, true).len(), URI_MAX + TRUNCATED.len());
+        assert_eq!(request_uri(&long, false).len(), UNAUTHENTICATED_URI_MAX + TRUNCATED.len());
+        assert_eq!(request_uri(&"https://host:1/a?b=c".parse().expect("a URI"), true), "/a?b=c");
         let error = ApiError::bad_request("x".repeat(2 * MESSAGE_MAX));
         assert_eq!(ResponseStatus::of_error(&error).message.len(), MESSAGE_MAX + TRUNCATED.len());
     }

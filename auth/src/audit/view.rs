@@ -196,8 +196,8 @@ fn object_ref<'e>(target: &'e RequestTarget, progress: &'e RequestProgress) -> O
         namespace: cut(or(&at.namespace, &object.namespace)),
         name: cut(or(&at.name, &object.name)),
         uid: &object.uid,
-        api_group: &at.group,
-        api_version: &at.version,
+        api_group: cut(&at.group),
+        api_version: cut(&at.version),
         resource_version: &object.resource_version,
         subresource: cut(&at.subresource),
     })

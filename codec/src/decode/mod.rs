@@ -3,7 +3,7 @@
 //!
 //! Reading order: `source` reads a document step by step, `json` reads one from text, `walk` fits it to the
 //! arena of types, `scalar` and `time` canonicalize values, `yaml` and `protobuf` first convert their formats
-//! to a document in memory, and `body` assembles the errors.
+//! to a document in memory, and `body` assembles the errors. `values` bounds the number of values of a document, and `weight` estimates it.
 
 mod body;
 mod custom;
@@ -17,6 +17,7 @@ mod time;
 mod unstructured;
 pub(crate) mod values;
 mod walk;
+mod weight;
 mod yaml;
 
 use orlop_api::object::Object;
@@ -26,10 +27,10 @@ use orlop_openapi::{TypeId, types};
 use serde_json::{Map, Value};
 
 pub use body::{conform_patched, decode_named, decode_typed};
-pub use values::estimate_weight;
 pub(crate) use values::weigh;
 pub use walk::Finding;
 pub(crate) use walk::{MAX_FINDINGS, MAX_FINDINGS_TEXT};
+pub use weight::{estimate_body_weight, estimate_weight};
 
 /// How unknown and duplicate fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

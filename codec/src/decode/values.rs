@@ -6,12 +6,9 @@ use serde_json::Value;
 
 /// Maximum weight of a document. Objects that a client would write have about 20 bytes for each value, so a body of
 /// 3 MiB weighs less than half of this.
-const MAX_WEIGHT: u64 = 500_000;
+pub(super) const MAX_WEIGHT: u64 = 500_000;
 /// The weight of an object with members; that of any other value is 1.
-const OBJECT: usize = 8;
-
-/// The first bytes of a document in protobuf.
-const PROTOBUF: &[u8] = b"k8s\0";
+pub(super) const OBJECT: usize = 8;
 
 /// The remaining weight that the rest of a document may have.
 #[derive(Debug)]
@@ -31,27 +28,6 @@ impl ValueBudget {
     pub(super) fn object(&self) -> Result<(), String> {
         self.0.take(OBJECT).map_err(too_many)
     }
-}
-
-/// Estimates the weight of a document in any format without parsing it. A line counts as a value, for YAML.
-pub fn estimate_weight(document: &[u8]) -> u64 {
-    // In protobuf, a value has a tag and a length, and an object also has members.
-    if document.starts_with(PROTOBUF) {
-        return document.len() as u64 / 8;
-    }
-    let mut in_string = false;
-    let mut weight = 0;
-    let mut bytes = document.iter();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => in_string = !in_string,
-            b'\\' if in_string => drop(bytes.next()),
-            b'{' if !in_string => weight += OBJECT as u64,
-            b',' | b'[' | b'\n' if !in_string => weight += 1,
-            _ => {}
-        }
-    }
-    weight
 }
 
 /// Takes one step for each unit of the weight of a value.
@@ -102,18 +78,6 @@ pub(crate) fn check_json(text: &[u8]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn weight_is_estimated_in_every_format() {
-        for (document, weight) in [
-            (r#"{"a":[1,2,{"b":"x,y{\"[,"}]}"#, 19),
-            ("a:\n- b: 1\n- b: 2\n", 3),
-            ("k8s\0aaaaaaaaaaaa", 2),
-            ("", 0),
-        ] {
-            assert_eq!(estimate_weight(document.as_bytes()), weight, "{document}");
-        }
-    }
 
     #[test]
     fn values_outside_of_strings_are_counted() {

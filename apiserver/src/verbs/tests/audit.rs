@@ -311,3 +311,28 @@ async fn failed_authentication_is_recorded_without_a_user() {
     assert_eq!((&events[1]["user"]["username"], &events[1]["user"]["uid"]), (&json!("ann"), &json!("u1")));
     assert!(!audited.text().await.contains("guess"), "a token is in the log");
 }
+
+/// For whatever path and user, and before a filter parses the query.
+#[tokio::test]
+async fn queries_with_too_many_parameters_are_rejected_unread() {
+    let audited = AuditedRig::new(policy(json!([{"level": "Metadata"}])), |_| {}).await;
+    let router = audited.rig.server.protect(audited.rig.server.router());
+    for (path, authorization, parameters, want) in [
+        (CONFIG_MAPS, "Bearer guess", 1_001, 400),
+        (CONFIG_MAPS, "", 1_001, 400),
+        ("/livez", "", 1_001, 400),
+        ("/nope", "", 1_001, 400),
+        (CONFIG_MAPS, "", 1_000, 200),
+        ("/livez", "", 1_000, 200),
+    ] {
+        let request = http::Request::get(format!("{path}?{}", vec!["a"; parameters].join("&")))
+            .header("host", "localhost")
+            .header("authorization", authorization)
+            .body(Body::empty());
+        let response = router.clone().oneshot(request.unwrap()).await.unwrap();
+        assert_eq!(response.status().as_u16(), want, "{path} {authorization} {parameters}");
+    }
+    let events = audited.events().await;
+    let codes: Vec<&Value> = events.iter().map(|event| &event["responseStatus"]["code"]).collect();
+    assert_eq!(codes, [200, 200], "only requests that were read are recorded");
+}

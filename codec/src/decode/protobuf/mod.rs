@@ -15,7 +15,7 @@ use super::walk::MAX_DEPTH;
 use super::{scalar, time};
 
 /// The first bytes of the envelope.
-const MAGIC: &[u8] = b"k8s\0";
+pub(super) const MAGIC: &[u8] = b"k8s\0";
 
 /// A decoded envelope.
 #[derive(Debug)]
@@ -53,14 +53,14 @@ pub(super) fn read(body: &[u8], ty: TypeId) -> Result<Message, String> {
 }
 
 /// The content of a field.
-enum Wire<'a> {
+pub(super) enum Wire<'a> {
     /// A varint, or a fixed-width number.
     Number(u64),
     Bytes(&'a [u8]),
 }
 
 /// The fields of a message, in order.
-fn parts(mut rest: &[u8]) -> impl Iterator<Item = Result<(u32, Wire<'_>), String>> {
+pub(super) fn parts(mut rest: &[u8]) -> impl Iterator<Item = Result<(u32, Wire<'_>), String>> {
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;

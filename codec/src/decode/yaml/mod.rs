@@ -12,8 +12,19 @@ use super::{MAX_FINDINGS, MAX_FINDINGS_TEXT};
 
 /// Maximum total length of the scalars of a document with its aliases expanded, bytes: twice the longest body.
 const MAX_TEXT: usize = 6 << 20;
-/// Maximum number of values that are kept for aliases. A value within many anchors is kept once for each.
+/// Maximum number of values that are recorded for aliases, and of those that aliases repeat.
 const MAX_ANCHORED: usize = 250_000;
+
+/// Maximum number of values that a document of this size, bytes, repeats by aliases: its lists and objects count twice, for their end.
+pub(super) fn replayed_max(bytes: usize) -> usize {
+    bytes.saturating_mul(2).saturating_add(1_000).min(MAX_ANCHORED)
+}
+
+/// Maximum number of values that are recorded for the aliases of a document of this size, bytes. A value within many anchors is recorded
+/// once for each.
+pub(super) fn recorded_max(bytes: usize) -> usize {
+    bytes.saturating_mul(20).saturating_add(1_000).min(MAX_ANCHORED)
+}
 
 /// The repeated keys of a document, within the limits of all findings.
 #[derive(Debug, Default)]
@@ -59,7 +70,8 @@ pub(super) fn read(body: &[u8]) -> Result<Document, String> {
     let budget = options.budget.get_or_insert_default();
     budget.max_total_scalar_bytes = MAX_TEXT;
     budget.max_recorded_anchor_bytes = MAX_TEXT;
-    budget.max_recorded_anchor_events = MAX_ANCHORED;
+    budget.max_recorded_anchor_events = recorded_max(body.len());
+    options.alias_limits.max_total_replayed_events = replayed_max(body.len());
     let value = serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
         Node { duplicates: &duplicates }.deserialize(deserializer)
     });
@@ -73,6 +85,9 @@ fn complaint(error: &serde_saphyr::Error, document: &str) -> String {
     let text = error.without_snippet().to_string();
     let first = text.lines().next().unwrap_or_default();
     let message = first.split(" at line ").next().unwrap_or(first);
+    if message.starts_with("alias replay limit exceeded") {
+        return format!("yaml: line {line}: the aliases of the document repeat too many values");
+    }
     if let Some(limit) = message.strip_prefix("budget breached: ") {
         return format!("yaml: line {line}: the document is too deep or too large ({limit})");
     }

@@ -103,6 +103,23 @@ fn aliases_of_long_texts_are_limited() {
 }
 
 #[test]
+fn repeated_values_are_limited_by_the_size_of_the_document() {
+    for (case, items, aliases, fits) in [
+        ("a small list", 10, 50, true),
+        ("a small list, repeated often", 10, 95, true),
+        ("a list that is as long as the limit", 400, 3, true),
+        ("a list that is repeated too often", 400, 9, false),
+        ("a long list that is repeated once", 20_000, 1, true),
+        ("a long list that is repeated too often", 20_000, 40, false),
+    ] {
+        let text = format!("a: &a [{}]\nb: [{}]\n", "0,".repeat(items), "*a, ".repeat(aliases));
+        let result = read(text.as_bytes()).map(|_| ());
+        assert_eq!(result.is_ok(), fits, "{case}: {result:?}");
+        assert!(fits || result.is_err_and(|error| error.contains("repeat too many values")), "{case}");
+    }
+}
+
+#[test]
 fn duplicate_keys_are_limited() {
     let count = |text: &str| read(text.as_bytes()).map(|document| document.duplicates.len());
     assert_eq!(count(&"a: 1\n".repeat(1_000)), Ok(MAX_FINDINGS));
