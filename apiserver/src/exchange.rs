@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::BodyExt as _;
 use orlop_auth::UserInfo;
@@ -128,7 +128,7 @@ enum Unreadable {
 /// so several chunks are copied as they arrive.
 async fn whole(body: &mut axum::body::Body) -> Result<Bytes, Unreadable> {
     let mut first = Bytes::new();
-    let mut buffer = BytesMut::new();
+    let mut buffer = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(Unreadable::Broken)?.into_data() else { continue };
         if first.len() + buffer.len() + data.len() > BODY_LIMIT {
@@ -138,10 +138,17 @@ async fn whole(body: &mut axum::body::Body) -> Result<Bytes, Unreadable> {
             first = data;
             continue;
         }
+        if buffer.is_empty() {
+            // The announced length, whose memory is reserved.
+            let most = BODY_LIMIT - first.len() - data.len();
+            let rest = http_body::Body::size_hint(&*body).upper().and_then(|rest| usize::try_from(rest).ok());
+            buffer.reserve_exact(first.len() + data.len() + rest.unwrap_or(0).min(most));
+        }
         buffer.extend_from_slice(&std::mem::take(&mut first));
         buffer.extend_from_slice(&data);
     }
-    Ok(if buffer.is_empty() { first } else { buffer.freeze() })
+    // Without unused capacity.
+    Ok(if buffer.is_empty() { first } else { buffer.into_boxed_slice().into() })
 }
 
 /// Reads and discards the rest of a body that is rejected, up to a limit. A client that writes does not read,

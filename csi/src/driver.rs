@@ -24,9 +24,9 @@ type Transport = BoxCloneSyncService<Request<Body>, Response<Body>, Unreached>;
 #[error("{0}")]
 struct Unreached(#[source] BoxError);
 
-/// Maximum size of a response, in bytes. Lists of all volumes arrive in one response if the driver does not
-/// paginate.
-const LARGEST: usize = 64 << 20;
+/// Maximum size of a response, in bytes (the default of grpc-go, and so of upstream's sidecars). A response is decoded as a whole, and may
+/// take a hundred times as much memory.
+const LARGEST: usize = 4 << 20;
 
 /// The endpoint of a driver that is not identified yet.
 #[derive(Clone)]

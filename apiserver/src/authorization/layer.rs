@@ -14,13 +14,13 @@ use orlop_auth::node;
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 
 use super::forbidden::forbidden;
-use super::{AuthorizationDecision, impersonation};
+use super::{AuthorizationDecision, Progress, impersonation};
 use crate::audit::context::AuditContext;
 use crate::authentication::InThisProcess;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
 use crate::exchange::{header_text, user_of};
-use crate::limits::Client;
+use crate::limits::{Client, client_of};
 use crate::registry::Names;
 use crate::state::Inner;
 use crate::verbs::request as verbs;
@@ -168,6 +168,7 @@ struct Subject {
     info: RequestInfo,
     is_component: bool,
     client: Option<Client>,
+    progress: Progress,
 }
 
 /// The result of authorization on a thread for connections.
@@ -187,12 +188,13 @@ fn check(server: &Inner, request: &Request, audited: Option<&AuditContext>) -> C
     let info = info_of(request);
     let is_component = is_component(request);
     match server.authorizer.decide_briefly(user, &info) {
-        Some(decision) => Checked::Decided(conclude(user, &info, is_component, decision, audited)),
-        None => Checked::Undecided(Box::new(Subject {
+        Ok(decision) => Checked::Decided(conclude(user, &info, is_component, decision, audited)),
+        Err(progress) => Checked::Undecided(Box::new(Subject {
             user: user.clone(),
             info: info.into_owned(),
             is_component,
-            client: request.extensions().get().copied(),
+            client: (!is_component).then(|| client_of(request)),
+            progress,
         })),
     }
 }
@@ -203,18 +205,15 @@ async fn check_elsewhere(
     subject: Subject,
     audited: Option<&AuditContext>,
 ) -> Result<(), Refusal> {
-    let Subject { user, info, is_component, client } = subject;
-    let here = match server.authorizer.asks_webhooks() {
-        true => server.authorizer.decide_here(&user, &info).await,
-        false => None,
+    let Subject { user, info, is_component, client, progress } = subject;
+    let progress = match server.authorizer.decide_here(progress, &user, &info).await {
+        Ok(decision) => return conclude(&user, &info, is_component, decision, audited),
+        Err(progress) => progress,
     };
-    if let Some(decision) = here {
-        return conclude(&user, &info, is_component, decision, audited);
-    }
     let (user, info) = (Arc::new(user), Arc::new(info));
     let work = {
         let (server, user, info) = (server.clone(), user.clone(), info.clone());
-        async move { Ok(server.authorizer.decide(&user, &info).await) }
+        async move { Ok(server.authorizer.decide_all(progress, &user, &info).await) }
     };
     let decision = server.compute.run(client, work.boxed()).await.map_err(Refusal::Api)?;
     conclude(&user, &info, is_component, decision, audited)

@@ -80,7 +80,7 @@ pub(crate) struct Authorizer {
 
 /// The opinions of the modes so far.
 #[derive(Default)]
-struct Progress {
+pub(crate) struct Progress {
     /// The number of modes that have decided or have no opinion.
     asked: usize,
     reasons: Vec<String>,
@@ -97,12 +97,13 @@ enum Step<'a> {
     TooLong,
 }
 
-/// The most bindings and items of rules that a decision on a thread for connections compares: about 50 microseconds.
+/// The most items of rules that a decision on a thread for connections compares: about 50 microseconds.
 const LIGHT_ITEMS: usize = 10_000;
 
 impl Progress {
     /// Adds the opinion of a webhook. Returns the decision, if the opinion is final.
     fn add(&mut self, opinion: Opinion) -> Option<AuthorizationDecision> {
+        self.asked += 1;
         let Opinion { verdict, reason, error } = opinion;
         let final_one = |allowed: bool, reason: String, error: Option<String>| AuthorizationDecision {
             allowed,
@@ -206,46 +207,68 @@ impl Authorizer {
     }
 
     /// Decides about a request if this takes little time and needs no webhook.
+    ///
+    /// # Errors
+    /// The opinions so far, to continue with.
     pub(crate) fn decide_briefly(
         &self,
         user: &UserInfo,
         request: &RequestInfo,
-    ) -> Option<AuthorizationDecision> {
-        match self.step(&mut Progress::default(), user, request, LIGHT_ITEMS) {
-            Step::Decided(decision) => Some(decision),
-            Step::Ask(_) | Step::TooLong => None,
+    ) -> Result<AuthorizationDecision, Progress> {
+        let mut progress = Progress::default();
+        match self.step(&mut progress, user, request, LIGHT_ITEMS) {
+            Step::Decided(decision) => Ok(decision),
+            Step::Ask(_) | Step::TooLong => Err(progress),
         }
+    }
+
+    /// Continues a decision with webhooks on a thread for connections.
+    ///
+    /// # Errors
+    /// The opinions so far, if there are too many rules to compare there.
+    pub(crate) async fn decide_here(
+        &self,
+        progress: Progress,
+        user: &UserInfo,
+        request: &RequestInfo,
+    ) -> Result<AuthorizationDecision, Progress> {
+        self.decide_within(progress, user, request, LIGHT_ITEMS).await
+    }
+
+    /// Continues a decision on a thread for expensive requests.
+    pub(crate) async fn decide_all(
+        &self,
+        progress: Progress,
+        user: &UserInfo,
+        request: &RequestInfo,
+    ) -> AuthorizationDecision {
+        let decided = self.decide_within(progress, user, request, usize::MAX).await;
+        decided.unwrap_or_else(|mut progress| progress.end())
     }
 
     /// Decides about a request.
     pub(crate) async fn decide(&self, user: &UserInfo, request: &RequestInfo) -> AuthorizationDecision {
-        self.decide_within(user, request, usize::MAX).await.unwrap_or_default()
+        self.decide_all(Progress::default(), user, request).await
     }
 
-    /// Decides about a request on a thread for connections; `None` if there are too many rules to compare there.
-    pub(crate) async fn decide_here(
-        &self,
-        user: &UserInfo,
-        request: &RequestInfo,
-    ) -> Option<AuthorizationDecision> {
-        self.decide_within(user, request, LIGHT_ITEMS).await
-    }
-
-    /// Decides about a request; `None` if this compares more than `most` items of rules.
+    /// Decides about a request.
+    ///
+    /// # Errors
+    /// The opinions so far, if the next mode compares more than `most` items of rules.
     async fn decide_within(
         &self,
+        mut progress: Progress,
         user: &UserInfo,
         request: &RequestInfo,
         most: usize,
-    ) -> Option<AuthorizationDecision> {
-        let mut progress = Progress::default();
+    ) -> Result<AuthorizationDecision, Progress> {
         loop {
             match self.step(&mut progress, user, request, most) {
-                Step::Decided(decision) => return Some(decision),
-                Step::TooLong => return None,
+                Step::Decided(decision) => return Ok(decision),
+                Step::TooLong => return Err(progress),
                 Step::Ask(webhook) => {
                     if let Some(decision) = progress.add(webhook.decide(user, request).await) {
-                        return Some(decision);
+                        return Ok(decision);
                     }
                 }
             }
@@ -275,7 +298,6 @@ impl Authorizer {
             return Step::Decided(AuthorizationDecision::allow(String::new()));
         }
         while let Some(mode) = self.modes.get(progress.asked) {
-            progress.asked += 1;
             let reason = match mode {
                 AuthorizationMode::AlwaysAllow => {
                     return Step::Decided(AuthorizationDecision::allow(String::new()));
@@ -304,6 +326,7 @@ impl Authorizer {
                     None => String::new(),
                 },
             };
+            progress.asked += 1;
             progress.reasons.push(reason);
         }
         Step::Decided(progress.end())

@@ -144,6 +144,8 @@ impl Drop for Compute {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -178,25 +180,34 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn waiting_work_has_no_place() {
-        let compute = Arc::new(Compute::start(Duration::from_secs(60)).unwrap());
+        let compute = Arc::new(Compute::start(Duration::from_secs(5)).unwrap());
         let (begin, _) = tokio::sync::broadcast::channel::<()>(1);
-        let waiting: Vec<_> = (0..32)
+        let waits = Arc::new(AtomicUsize::new(0));
+        // As many as there are places, of which one client has only a part.
+        let count = std::thread::available_parallelism().map_or(1, usize::from) * PLACES_PER_THREAD;
+        let waiting: Vec<_> = (0..count)
             .map(|_| {
-                let (compute, mut begin) = (compute.clone(), begin.subscribe());
+                let (compute, mut begin, waits) = (compute.clone(), begin.subscribe(), waits.clone());
                 tokio::spawn(async move {
                     let work = async move {
-                        let is_begun = wait_outside(begin.recv()).await?.is_ok();
+                        let wait = async {
+                            waits.fetch_add(1, Ordering::SeqCst);
+                            begin.recv().await
+                        };
+                        let is_begun = wait_outside(wait).await?.is_ok();
                         Ok((is_begun, PLACE.with(|place| place.borrow().is_some())))
                     };
                     compute.run(Some(Client(1)), work).await
                 })
             })
             .collect();
-        // All of them wait, and another client computes meanwhile.
-        while begin.receiver_count() < 32 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(compute.run(Some(Client(2)), async { Ok(7) }).await.unwrap(), 7);
+        let all_wait = async {
+            while waits.load(Ordering::SeqCst) < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), all_wait).await.unwrap();
+        assert_eq!(compute.run(Some(Client(1)), async { Ok(7) }).await.unwrap(), 7);
         begin.send(()).unwrap();
         for work in waiting {
             assert_eq!(work.await.unwrap().unwrap(), (true, true));

@@ -296,9 +296,8 @@ pub(crate) async fn admit<F: Future<Output = Response>>(
         PermitRequest::Queue(classified, entry) => (Some(classified), entry, true),
     };
     let flow = classified.map(|Classified { flow, client, info, .. }| {
-        if is_queued {
-            request.extensions_mut().insert(client);
-        }
+        // Also for watches: to authorize or to open one may be expensive.
+        request.extensions_mut().insert(client);
         if let Some(info) = info {
             request.extensions_mut().insert(info);
         }
@@ -317,6 +316,11 @@ pub(crate) async fn admit<F: Future<Output = Response>>(
         flow.report(response.headers_mut());
     }
     response
+}
+
+/// The client of a request, also of one that needs no permit.
+pub(crate) fn client_of(request: &Request) -> Client {
+    request.extensions().get().copied().unwrap_or_else(|| client::client(request))
 }
 
 /// Holds memory until the connection has accepted the whole response.

@@ -18,6 +18,10 @@ const OBJECT_WEIGHT: u64 = OBJECT as u64;
 const EMPTY_ITEM: u64 = 12;
 /// The number of values of a YAML document, recorded for aliases, that need as much memory as one unit of weight.
 const RECORDED_PER_UNIT: u64 = 6;
+/// How often the bytes of a protobuf document may be read as JSON. A message whose first field has the tag of `{` also looks like JSON.
+const JSON_SCANS: usize = 8;
+/// The most anchors of a YAML document that are compared with its aliases.
+const ANCHORS_MAX: usize = 1_000;
 
 /// Estimates the weight of a JSON document. A line counts as a value. An empty object as a member of another is a name in a set of
 /// fields, such as `"f:image":{}` in managed fields, and counts as 1.
@@ -123,20 +127,26 @@ fn anchors(document: &[u8]) -> (bool, bool) {
             (!rest.first()?.is_ascii_whitespace()).then_some(&rest[..end])
         })
     };
-    let anchors: HashSet<&[u8]> = names(b'&').collect();
-    (!anchors.is_empty(), !anchors.is_empty() && names(b'*').any(|name| anchors.contains(name)))
+    let anchors: HashSet<&[u8]> = names(b'&').take(ANCHORS_MAX).collect();
+    // Each alias may be one of the others.
+    let has_more = names(b'&').nth(ANCHORS_MAX).is_some();
+    let is_alias = |name: &[u8]| has_more || anchors.contains(name);
+    (!anchors.is_empty(), !anchors.is_empty() && names(b'*').any(is_alias))
 }
 
 fn of_protobuf(document: &[u8]) -> u64 {
     let Some(envelope) = document.strip_prefix(protobuf::MAGIC) else { return 0 };
     // Each byte of a list of numbers may be a value.
     let at_least = document.len() as u64 / 8;
-    fields(envelope, 0).0.max(at_least)
+    let mut json_left = document.len().saturating_mul(JSON_SCANS);
+    fields(envelope, 0, &mut json_left).0.max(at_least)
 }
 
 /// The weight of the fields of a message up to the first error, and whether there is no error. The types are unknown, so a text that
 /// could also be a message counts as one.
-fn fields(message: &[u8], depth: usize) -> (u64, bool) {
+///
+/// `json_left` is the number of bytes that may still be read as JSON.
+fn fields(message: &[u8], depth: usize, json_left: &mut usize) -> (u64, bool) {
     let mut weight = 0;
     // The numbers below 64 that have occurred. A field that occurs again is a list.
     let mut seen: u64 = 0;
@@ -147,23 +157,31 @@ fn fields(message: &[u8], depth: usize) -> (u64, bool) {
         seen |= bit;
         weight += match wire {
             Wire::Number(_) => 1,
-            Wire::Bytes(content) => of_content(content, is_list, depth + 1),
+            Wire::Bytes(content) => of_content(content, is_list, depth + 1, json_left),
         };
     }
     (weight, true)
 }
 
 /// The weight of the content of a field: a text, a message, or JSON.
-fn of_content(content: &[u8], is_list: bool, depth: usize) -> u64 {
+fn of_content(content: &[u8], is_list: bool, depth: usize, json_left: &mut usize) -> u64 {
     if content.is_empty() {
         return if is_list { EMPTY_ITEM } else { 1 };
     }
     let is_json = matches!(content.trim_ascii_start().first(), Some(b'{' | b'['));
-    let json = if is_json { estimate_weight(content) } else { 0 };
+    let json = match (is_json, json_left.checked_sub(content.len())) {
+        (false, _) => 0,
+        (true, Some(left)) => {
+            *json_left = left;
+            estimate_weight(content)
+        }
+        // Messages nested in messages look like JSON at every level, which no client sends.
+        (true, None) => return MAX_WEIGHT,
+    };
     if depth > MAX_DEPTH {
         return 1 + json;
     }
-    let (fields, is_message) = fields(content, depth);
+    let (fields, is_message) = fields(content, depth, json_left);
     1 + json + fields + if is_message { OBJECT_WEIGHT } else { 0 }
 }
 

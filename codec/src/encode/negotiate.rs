@@ -192,7 +192,7 @@ fn first<T>(clauses: &[Clause<'_>], form: impl Fn(&Clause<'_>, Media) -> Option<
 }
 
 /// The error of an endpoint that offers none of the accepted formats.
-pub fn none_offered() -> ApiError {
+fn none_offered() -> ApiError {
     ApiError::not_acceptable(format!("only the following media types are accepted: {ALL}"))
 }
 

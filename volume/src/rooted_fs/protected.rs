@@ -31,6 +31,9 @@ impl Resolver {
 /// # Errors
 /// It is, or a directory above it cannot be opened.
 pub fn ensure_dir_outside(dir: impl AsFd, path: &Path, protected: &FileIds) -> Result<(), RootedFsError> {
+    if protected.is_empty() {
+        return Ok(());
+    }
     let unknown = |errno| unknown(path, errno);
     let mut above = fcntl_dupfd_cloexec(dir, 0).map_err(unknown)?;
     let mut found = FoundFile::at(&above, Path::new("")).map_err(unknown)?;
