@@ -153,7 +153,7 @@ fn document_growth_is_limited() {
     }
     for (case, patch, want) in [
         ("1 a few copies", repeat(double.clone(), 10), Ok(())),
-        ("2 many copies", repeat(double, 100), Err(422)),
+        ("2 many copies", repeat(double, 100), Err(413)),
         ("3 paths that grow", Value::from(deeper), Err(422)),
         ("4 moves that grow", Value::from(around), Err(422)),
         ("5 moves here and there", Value::from(swaps), Ok(())),
