@@ -18,6 +18,15 @@ pub(crate) fn until<T>(what: &str, ask: impl AsyncFnMut() -> Result<T, String>) 
     within(PATIENCE, what, ask, std::panic::Location::caller())
 }
 
+/// As [`until`], for what shares the processors with much other work.
+#[track_caller]
+pub(crate) fn until_long<T>(
+    what: &str,
+    ask: impl AsyncFnMut() -> Result<T, String>,
+) -> impl Future<Output = T> {
+    within(4 * PATIENCE, what, ask, std::panic::Location::caller())
+}
+
 async fn within<T>(
     patience: Duration,
     what: &str,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::http::Http;
+use crate::harness::wait;
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 
@@ -61,8 +62,16 @@ pub(super) async fn others_are_served(http: &Http, nth: usize) {
         "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "none"}]}}}});
     let deployments = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
     http.create(&deployments, &deployment).await;
-    let has_pod = |deployment: &Value| deployment["status"]["replicas"] == 1;
-    http.until(&format!("{deployments}/d"), "has its pod", has_pod).await;
+    // The pods of hostile owners are created in turn with this one, which takes a minute in a development build.
+    let path = format!("{deployments}/d");
+    wait::until_long(&format!("{path}: has its pod"), async || {
+        let deployment: Value = http.try_get(&path).await?.json();
+        match deployment["status"]["replicas"] == 1 {
+            true => Ok(()),
+            false => Err(format!("{deployment:#}")),
+        }
+    })
+    .await;
     let service = json!({"metadata": {"name": "s"}, "spec": {"selector": labels, "ports": [{"port": 80}]}});
     http.create(&format!("/api/v1/namespaces/{namespace}/services"), &service).await;
     let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
