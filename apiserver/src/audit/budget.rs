@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn flood_takes_at_most_a_tenth_of_the_log_in_a_week() {
-        // case, size of a file, older files, bytes that fit at once and in a week of one event each second
+        // case, maximum bytes of a file, maximum number of older files, bytes taken by a burst of events, bytes taken in a week
         for (case, max_bytes, max_backups, at_once, in_a_week) in [
             ("1 the default", 10_000_000, 9, 1_048_000, 9_900_000..=10_000_000),
             ("2 large", 1_000_000_000, 99, 1_048_000, 600_000_000..=606_000_000),
