@@ -2,7 +2,7 @@
 //! (docs/overload.md).
 //!
 //! The limits are small and the timeouts short, so that the tests reach them. Tests wait for metrics
-//! (/metrics is never rejected) or for the end of a connection.
+//! (/metrics needs no permit) or for the end of a connection.
 
 mod bad_input;
 mod fairness;
