@@ -130,7 +130,7 @@ impl Server {
         let inner = Arc::new(Inner {
             policies: StoredPolicies::new(store.clone()),
             webhooks: StoredWebhooks::new(store.clone()),
-            webhook_client: WebhookClient::default(),
+            webhook_client: WebhookClient::new(limits.memory.clone()),
             store,
             kinds,
             admission,

@@ -128,6 +128,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             pretty,
             body,
             held: HeldAllocations::default(),
+            grown: Default::default(),
             audited: audited.as_ref().map(|(audited, _)| audited.clone()),
             admission: Default::default(),
         };

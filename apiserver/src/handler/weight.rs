@@ -1,11 +1,12 @@
 //! Whether a request is cheap enough for the threads that serve connections.
 
 use orlop_api::registry::admission_registration::GROUP;
-use orlop_codec::decode::{Media, estimate_body_weight, estimate_weight};
+use orlop_codec::decode::Media;
 use orlop_codec::patch::{self, PatchKind};
 
 use super::light::{self, LIGHT_BYTES};
 use super::plan::Verb;
+use crate::limits::decoded::{DECODED, DECODED_VALUE, body_memory, json_memory};
 use crate::registry::{self, Kind, Scope};
 use crate::verbs::request::Request;
 use crate::verbs::{connect, filter};
@@ -87,16 +88,8 @@ fn admits_nothing(request: &Request) -> bool {
     !admits
 }
 
-/// The memory of a byte of JSON after decoding, bytes: small members of an object need the most.
-const DECODED: u64 = 12;
-/// The memory for one unit of the weight of a document, bytes. A write decodes an object to JSON and to the types of its kind,
-/// with all absent fields; a pod with 12,000 small volumes needs about 150 MB.
-const DECODED_VALUE: u64 = 640;
-
 /// The memory to reserve for a request that is not light, bytes. A list reserves its own.
 pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
-    let of_write =
-        |document: &[u8]| document.len() as u64 * DECODED + estimate_weight(document) * DECODED_VALUE;
     let of_body = || body_memory(media(verb, request), &request.body);
     let limit = request.server.limits.memory.limit();
     match verb {
@@ -120,19 +113,14 @@ pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
         | Verb::PatchScale
         | Verb::RequestToken => {
             let copied = copied_weight(verb, request) * DECODED_VALUE;
-            reservation(of_body(), stored(request, of_write) + copied, limit)
+            reservation(of_body(), stored(request, json_memory) + copied, limit)
         }
         // A delete never exceeds the memory limit, so that every stored object can be deleted.
         Verb::Delete => {
-            let needed = of_body() + stored(request, of_write);
+            let needed = of_body() + stored(request, json_memory);
             limit.map_or(needed, |limit| needed.min(limit / 2))
         }
     }
-}
-
-/// The memory that a body needs, bytes.
-fn body_memory(media: Media, body: &[u8]) -> u64 {
-    body.len() as u64 * DECODED + estimate_body_weight(media, body) * DECODED_VALUE
 }
 
 /// The memory to reserve for a request whose body needs `body` bytes and whose stored object needs `object` bytes (0 without an object),

@@ -5,11 +5,12 @@
 //! [`client`] classifies a request and identifies its client; [`permit_body`] holds a permit until the response
 //! has been sent; [`old_states`] bounds the replaced objects that slow responses hold; [`compute`] runs expensive requests on threads of their own, and
 //! [`driven_body`] computes long responses there; [`connection`] is the state of a connection, and [`tracked`] records requests in progress
-//! there.
+//! there. [`decoded`] estimates the memory of documents.
 
 mod client;
 pub(crate) mod compute;
 pub mod connection;
+pub(crate) mod decoded;
 mod driven_body;
 mod fair_queue;
 mod flow_control;

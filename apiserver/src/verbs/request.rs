@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use orlop_store::{Record, Revision, Snapshot};
+use orlop_store::{Record, ReservedMemory, Revision, Snapshot};
+use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
 use crate::admission;
@@ -51,6 +52,8 @@ pub(crate) struct Request {
     pub(crate) held: HeldAllocations,
     /// The audit state; `None` if the request is not recorded.
     pub(crate) audited: Option<Arc<AuditContext>>,
+    /// The memory of what mutating webhooks added to the object.
+    pub(crate) grown: Mutex<Vec<ReservedMemory>>,
     /// The policies and webhooks of a request whose thread must not compile any; otherwise unset.
     pub(crate) admission: OnceLock<(Arc<PolicyIndex>, Arc<WebhookIndex>)>,
 }

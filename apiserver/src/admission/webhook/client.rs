@@ -4,23 +4,25 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, StatusCode, header};
+use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use orlop_store::{MemoryBudget, ReservedMemory};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use serde_json::Value;
+use serde::Deserialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
+use super::answer::NoAnswer;
+use super::review::Review;
 use crate::admission::outcome::{MAX_TEXT, cut};
 use crate::https;
-use crate::limits::compute::leave_place;
 
-/// Maximum number of calls of all webhooks at the same time: bounds the memory for answers.
+/// Maximum number of calls of all webhooks at the same time.
 const CONCURRENT: usize = 128;
 /// Maximum number of calls of one webhook at the same time.
 const CONCURRENT_OF_ONE: usize = 16;
@@ -89,16 +91,28 @@ impl Connector {
 /// The client of all webhooks.
 pub(crate) struct WebhookClient {
     permits: Semaphore,
+    /// The memory for answers.
+    memory: Arc<MemoryBudget>,
 }
 
-impl Default for WebhookClient {
-    fn default() -> Self {
-        WebhookClient { permits: Semaphore::new(CONCURRENT) }
-    }
+/// The body of a successful response.
+pub(super) struct AnswerBody {
+    pub(super) text: Vec<u8>,
+    pub(super) memory: ReservedMemory,
 }
 
 impl WebhookClient {
-    /// Sends a document and returns the answer.
+    /// A client whose answers share this memory.
+    pub(crate) fn new(memory: Arc<MemoryBudget>) -> Self {
+        WebhookClient { permits: Semaphore::new(CONCURRENT), memory }
+    }
+
+    /// The memory for documents and answers.
+    pub(super) fn memory(&self) -> &Arc<MemoryBudget> {
+        &self.memory
+    }
+
+    /// Sends a review and returns the answer.
     ///
     /// # Errors
     /// Why there is none.
@@ -106,26 +120,26 @@ impl WebhookClient {
         &self,
         connector: &Connector,
         target: Result<Target, (String, String)>,
-        document: &Value,
-    ) -> Result<Value, String> {
+        review: Review,
+    ) -> Result<AnswerBody, NoAnswer> {
         let seconds = connector.seconds;
         let url = |authority: &str| format!("Post \"https://{authority}?timeout={seconds}s\"");
-        let target = target.map_err(|(authority, why)| format!("{}: {why}", url(&authority)))?;
+        let target =
+            target.map_err(|(authority, why)| NoAnswer::Failed(format!("{}: {why}", url(&authority))))?;
         let shown = url(&format!("{}{}", target.authority, target.path));
-        let late = || format!("{shown}: context deadline exceeded");
-        // A webhook may take 30 seconds.
-        leave_place();
+        let late = || NoAnswer::Failed(format!("{shown}: context deadline exceeded"));
         let mut left = Duration::from_secs(seconds);
         let _permits = self.permits(connector, &mut left).await.ok_or_else(late)?;
-        let (status, body) = match timeout(left, send(&target, connector, document)).await {
-            Ok(result) => result.map_err(|why| format!("{shown}: {why}"))?,
+        let memory = self.memory.reserve(0)?;
+        let (status, body) = match timeout(left, send(&target, connector, review, memory)).await {
+            Ok(Err(NoAnswer::Failed(why))) => return Err(NoAnswer::Failed(format!("{shown}: {why}"))),
+            Ok(result) => result?,
             Err(_) => return Err(late()),
         };
-        if !status.is_success() {
-            return Err(status_error(status, &body));
+        match status.is_success() {
+            true => Ok(body),
+            false => Err(NoAnswer::Failed(status_error(status, &body.text))),
         }
-        serde_json::from_slice(&body)
-            .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
     }
 
     /// Waits for a permit of the webhook and for one of all webhooks. Only the first wait counts against `left`; `None` if that is
@@ -156,8 +170,27 @@ impl WebhookClient {
 async fn send(
     target: &Target,
     connector: &Connector,
-    document: &Value,
-) -> Result<(StatusCode, Bytes), String> {
+    review: Review,
+    mut memory: ReservedMemory,
+) -> Result<(StatusCode, AnswerBody), NoAnswer> {
+    let response = request(target, connector, review).await.map_err(NoAnswer::Failed)?;
+    let status = response.status();
+    let (mut body, mut text) = (Limited::new(response.into_body(), LONGEST_ANSWER), Vec::new());
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| NoAnswer::Failed(error.to_string()))?;
+        if let Some(data) = frame.data_ref() {
+            memory.grow(data.len() as u64)?;
+            text.extend_from_slice(data);
+        }
+    }
+    Ok((status, AnswerBody { text, memory }))
+}
+
+async fn request(
+    target: &Target,
+    connector: &Connector,
+    review: Review,
+) -> Result<Response<Incoming>, String> {
     let seconds = connector.seconds;
     let stream = https::connect(&target.host, target.port).await?;
     let name = ServerName::try_from(target.server_name.clone()).map_err(|error| error.to_string())?;
@@ -171,28 +204,27 @@ async fn send(
             tracing::debug!("the connection to a webhook broke: {error}");
         }
     });
-    let body = serde_json::to_vec(document).map_err(|error| error.to_string())?;
     let path = if target.path.is_empty() { "/" } else { &target.path };
     let request = Request::post(format!("{path}?timeout={seconds}s"))
         .header(header::HOST, &target.authority)
         .header(header::ACCEPT, "application/json, */*")
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::USER_AGENT, "kube-apiserver-admission")
-        .body(Full::new(Bytes::from(body)))
+        .body(Full::new(review.into_body()))
         .map_err(|error| error.to_string())?;
-    let response = sender.send_request(request).await.map_err(words)?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
-    let body = body.map_err(|error| error.to_string())?;
-    Ok((status, body.to_bytes()))
+    sender.send_request(request).await.map_err(words)
 }
 
 /// The error for an answer without success, as client-go describes it.
 fn status_error(status: StatusCode, body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct ErrorStatus {
+        kind: String,
+        message: String,
+    }
     let status_message = || -> Option<String> {
-        let body: Value = serde_json::from_slice(body).ok()?;
-        let message = || body["message"].as_str().map(|message| cut(message, MAX_TEXT).to_owned());
-        (body["kind"] == "Status").then(message)?
+        let status: ErrorStatus = serde_json::from_slice(body).ok()?;
+        (status.kind == "Status").then(|| cut(&status.message, MAX_TEXT).to_owned())
     };
     if let Some(message) = status_message() {
         return message;
@@ -214,7 +246,26 @@ fn status_error(status: StatusCode, body: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
+    use super::super::review::object_text;
     use super::*;
+
+    fn client() -> WebhookClient {
+        WebhookClient::new(MemoryBudget::new(0))
+    }
+
+    fn review() -> Review {
+        Review::new("v1", "u", Value::Null, object_text(None), object_text(None))
+    }
+
+    fn why(answer: Result<AnswerBody, NoAnswer>) -> String {
+        match answer {
+            Ok(_) => "an answer".to_owned(),
+            Err(NoAnswer::Failed(why)) => why,
+            Err(NoAnswer::OutOfMemory(error)) => error.to_string(),
+        }
+    }
 
     #[test]
     fn urls_have_host_port_and_path() {
@@ -234,8 +285,7 @@ mod tests {
     async fn refused_connections_are_described_as_go_does() {
         let target = Target::of_url("https://127.0.0.1:1/hook").expect("a URL");
         let connector = Connector::new(Vec::new(), 5);
-        let error =
-            WebhookClient::default().post(&connector, Ok(target), &Value::Null).await.expect_err("refused");
+        let error = why(client().post(&connector, Ok(target), review()).await);
         assert_eq!(
             error,
             "Post \"https://127.0.0.1:1/hook?timeout=5s\": dial tcp 127.0.0.1:1: connect: connection refused"
@@ -246,23 +296,23 @@ mod tests {
     async fn slow_webhook_does_not_delay_others() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let client = WebhookClient::default();
+        let client = client();
         let (slow, other) = (Connector::new(Vec::new(), 30), Connector::new(Vec::new(), 5));
         let target = |url: &str| Ok(Target::of_url(url).expect("a URL"));
         let url = format!("https://{address}/");
-        let calls = (0..2 * CONCURRENT).map(|_| client.post(&slow, target(&url), &Value::Null));
-        let other = client.post(&other, target("https://127.0.0.1:1/"), &Value::Null);
+        let calls = (0..2 * CONCURRENT).map(|_| client.post(&slow, target(&url), review()));
+        let other = client.post(&other, target("https://127.0.0.1:1/"), review());
         tokio::select! {
             biased;
             _ = futures::future::join_all(calls) => panic!("the slow webhook answers"),
-            error = other => assert!(error.expect_err("refused").ends_with("connection refused")),
+            error = other => assert!(why(error).ends_with("connection refused")),
         }
         assert_eq!(client.permits.available_permits(), CONCURRENT, "dropped calls release their permits");
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_the_wait_for_the_same_webhook_counts() {
-        let client = WebhookClient::default();
+        let client = client();
         let connector = Connector::new(Vec::new(), 1);
         let second = Duration::from_secs(1);
 

@@ -4,20 +4,26 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::future::join_all;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_crd::expression::{Values, Variables};
+use orlop_store::ReservedMemory;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::client::{Target, WebhookClient};
+use super::answer::{Answer, NoAnswer, answer, rejection};
+use super::client::{AnswerBody, Target, WebhookClient};
 use super::configured::{ClientConfig, Webhook, WebhookIndex, WebhookService};
-use super::review::{Answer, answer, rejection, review};
+use super::review::{Review, object_text};
 use crate::admission::matching::{Attributes, GroupVersionKind};
 use crate::admission::outcome::{Findings, MAX_TEXT, cut};
 use crate::admission::policy::mutate::{decoded, patched};
 use crate::admission::policy::{Access, ClusterState, PhaseBudget, request_resource, size};
 use crate::admission::reinvocation::Reinvocation;
+use crate::exchange::out_of_memory;
+use crate::limits::compute::wait_outside;
 use crate::registry::Kind;
 
 /// The cluster around a webhook.
@@ -42,8 +48,42 @@ struct Call {
     webhook: Arc<Webhook>,
     uid: String,
     version: &'static str,
-    document: Value,
+    review: Review,
     target: Result<Target, (String, String)>,
+}
+
+/// The objects of a request as webhooks receive them. A request may have many webhooks, which share the texts.
+struct ShownObjects<'a> {
+    request: &'a Attributes<'a>,
+    objects: (Option<&'a Object>, Option<&'a Object>),
+    /// The object and its former state in the form of each kind.
+    texts: Vec<(GroupVersionKind, Bytes, Bytes)>,
+    memory: ReservedMemory,
+}
+
+impl<'a> ShownObjects<'a> {
+    fn new(
+        request: &'a Attributes<'a>,
+        objects: (Option<&'a Object>, Option<&'a Object>),
+        client: &WebhookClient,
+    ) -> Result<Self, ApiError> {
+        let memory = client.memory().reserve(0).map_err(out_of_memory)?;
+        Ok(ShownObjects { request, objects, texts: Vec::new(), memory })
+    }
+
+    /// The texts in the form of a kind.
+    fn of(&mut self, kind: &GroupVersionKind) -> Result<(Bytes, Bytes), Failure> {
+        if let Some((_, object, old)) = self.texts.iter().find(|(known, _, _)| known == kind) {
+            return Ok((object.clone(), old.clone()));
+        }
+        let text =
+            |object: Option<&Object>| object_text(object.map(|object| self.request.shown(object, kind)));
+        let (object, old) = (text(self.objects.0), text(self.objects.1));
+        let bytes = object.len() + old.len();
+        self.memory.grow(bytes as u64).map_err(|error| Failure::Api(out_of_memory(error)))?;
+        self.texts.push((kind.clone(), object.clone(), old.clone()));
+        Ok((object, old))
+    }
 }
 
 /// The kind in whose form a webhook processes a request; `None` if it does not match.
@@ -92,8 +132,7 @@ fn call(
     webhook: &Arc<Webhook>,
     request: &Attributes<'_>,
     kind: &GroupVersionKind,
-    object: Option<&Object>,
-    old: Option<&Object>,
+    objects: &mut ShownObjects<'_>,
     cluster: &dyn Resolves,
 ) -> Result<Call, Failure> {
     if request.dry_run && !webhook.permits_dry_run {
@@ -105,8 +144,8 @@ fn call(
         return Err(Failure::Call(format!("could not create admission objects: {why}")));
     };
     let uid = uuid::Uuid::new_v4().to_string();
-    let shown = |object: Option<&Object>| object.map(|object| request.shown(object, kind));
-    let document = review(version, &uid, request.request(kind), shown(object), shown(old));
+    let (object, old) = objects.of(kind)?;
+    let review = Review::new(version, &uid, request.request(kind), object, old);
     let target =
         match &webhook.client {
             ClientConfig::Url(url) => Ok(Target::of_url(url)
@@ -119,25 +158,38 @@ fn call(
                 )
             }
         };
-    Ok(Call { webhook: webhook.clone(), uid, version, document, target })
+    Ok(Call { webhook: webhook.clone(), uid, version, review, target })
 }
 
 impl Call {
     async fn send(self, client: &WebhookClient, mutates: bool) -> Result<Answer, Failure> {
-        let Call { webhook, uid, version, document, target } = self;
-        let body = client.post(&webhook.connector, target, &document).await;
-        let body = body.map_err(|why| Failure::Call(format!("failed to call webhook: {why}")))?;
-        answer(version, &uid, mutates, &body).map_err(|why| Failure::Call(cut(&why, MAX_TEXT).to_owned()))
+        let Call { webhook, uid, version, review, target } = self;
+        let AnswerBody { text, memory } =
+            client.post(&webhook.connector, target, review).await.map_err(|error| match error {
+                NoAnswer::Failed(why) => Failure::Call(format!("failed to call webhook: {why}")),
+                NoAnswer::OutOfMemory(error) => Failure::Api(out_of_memory(error)),
+            })?;
+        answer(version, &uid, mutates, text, memory).map_err(|error| match error {
+            NoAnswer::Failed(why) => Failure::Call(cut(&why, MAX_TEXT).to_owned()),
+            NoAnswer::OutOfMemory(error) => Failure::Api(out_of_memory(error)),
+        })
     }
 }
 
-/// Records the findings of an answer, and rejects the request if it does.
-fn accept(webhook: &Webhook, answer: &Answer, findings: &mut Findings) -> Result<(), Failure> {
-    for (key, value) in &answer.annotations {
-        findings.annotate(format!("{}/{key}", webhook.name), value.clone());
+/// Records the findings of an answer, and rejects the request if it does. Returns the patch and its memory.
+fn accept(
+    webhook: &Webhook,
+    answer: Answer,
+    findings: &mut Findings,
+) -> Result<(Vec<Value>, ReservedMemory), Failure> {
+    for (key, value) in answer.annotations {
+        findings.annotate(format!("{}/{key}", webhook.name), value);
     }
-    answer.warnings.iter().for_each(|warning| findings.warn(warning.clone()));
-    if answer.allowed { Ok(()) } else { Err(Failure::Api(rejection(&webhook.name, &answer.result))) }
+    answer.warnings.into_iter().for_each(|warning| findings.warn(warning));
+    match answer.allowed {
+        true => Ok((answer.patch, answer.memory)),
+        false => Err(Failure::Api(rejection(&webhook.name, answer.result))),
+    }
 }
 
 /// Applies the failure policy.
@@ -172,10 +224,14 @@ pub(crate) async fn validate(
     findings: &mut Findings,
 ) -> Result<(), ApiError> {
     let (mut calls, mut phase) = (Vec::new(), PhaseBudget::default());
+    let mut shown = ShownObjects::new(request, (object, old), client)?;
     for webhook in webhooks.validating() {
         if let Some(kind) = matched(webhook, request, object, old, cluster, &mut phase)? {
-            calls.push((webhook.clone(), call(webhook, request, &kind, object, old, cluster)));
+            calls.push((webhook.clone(), call(webhook, request, &kind, &mut shown, cluster)));
         }
+    }
+    if calls.is_empty() {
+        return Ok(());
     }
     let sent = calls.into_iter().map(|(webhook, call)| async move {
         let answer = match call {
@@ -185,8 +241,10 @@ pub(crate) async fn validate(
         (webhook, answer)
     });
     let mut first = Ok(());
-    for (at, (webhook, answer)) in join_all(sent).await.into_iter().enumerate() {
-        let accepted = answer.and_then(|answer| accept(&webhook, &answer, findings));
+    // A webhook may take 30 seconds.
+    let answers = wait_outside(join_all(sent)).await?;
+    for (at, (webhook, answer)) in answers.into_iter().enumerate() {
+        let accepted = answer.and_then(|answer| accept(&webhook, answer, findings));
         if let Err(failure) = accepted {
             let key = format!("failed-open.validating.webhook.admission.k8s.io/round_0_index_{at}");
             let settled = settle(&webhook, failure, key, findings);
@@ -208,6 +266,8 @@ pub(crate) struct MutatingWebhooks<'a> {
     pub(crate) kind: &'a dyn Kind,
     /// The namespaces and rights that match conditions can read.
     pub(crate) cluster: &'a (dyn Resolves + Sync),
+    /// The memory of what the webhooks add to the object.
+    pub(crate) grown: &'a Mutex<Vec<ReservedMemory>>,
 }
 
 impl MutatingWebhooks<'_> {
@@ -232,13 +292,20 @@ impl MutatingWebhooks<'_> {
             if !state.webhooks.runs(state.is_second, &key) {
                 continue;
             }
-            let answer = match call(webhook, self.request, &matched, object.as_ref(), old, self.cluster) {
-                Ok(call) => call.send(self.client, true).await,
+            let called = {
+                let mut shown = ShownObjects::new(self.request, (object.as_ref(), old), self.client)?;
+                call(webhook, self.request, &matched, &mut shown, self.cluster)
+                    .map(|call| (call, shown.memory))
+            };
+            let answer = match called {
+                // A webhook may take 30 seconds.
+                Ok((call, _memory)) => wait_outside(call.send(self.client, true)).await?,
                 Err(failure) => Err(failure),
             };
             let changed = answer.and_then(|answer| {
-                accept(webhook, &answer, findings)?;
-                patch(webhook, self.request, self.kind, &matched, object.as_ref(), answer.patch)
+                let (operations, memory) = accept(webhook, answer, findings)?;
+                self.grown.lock().push(memory);
+                patch(webhook, self.request, self.kind, &matched, object.as_ref(), operations)
             });
             let place = format!("mutation.webhook.admission.k8s.io/round_{round}_index_{at}");
             let is_changed = matches!(&changed, Ok(Some(changed)) if object.as_ref() != Some(changed));

@@ -323,6 +323,7 @@ fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> 
         upgrade: false,
         body: Bytes::new(),
         held: HeldAllocations::default(),
+        grown: Default::default(),
         audited: None,
         admission: Default::default(),
     }

@@ -340,6 +340,7 @@ fn request(server: &Arc<Inner>, user: &UserInfo, target: &ObjectTarget, subresou
         pretty: false,
         body: Bytes::new(),
         held: HeldAllocations::default(),
+        grown: Default::default(),
         audited: None,
         admission: Default::default(),
     }

@@ -304,6 +304,7 @@ impl<'a> Admission<'a> {
             request: &attributes,
             kind: request.kind(),
             cluster: &self.cluster,
+            grown: &request.grown,
         };
         webhooks.run(object, old, &mut self.state, &mut self.findings).await
     }
