@@ -49,8 +49,9 @@ struct StopSignal {
 impl Signals {
     async fn handle(mut self, stop: &CancellationToken, limit: Duration) {
         let first = self.next().await;
-        tracing::info!("{} received, stopping; send it again to exit immediately", first.name);
+        // Before the log line: whatever happens to it, the process stops.
         stop.cancel();
+        tracing::info!("{} received, stopping; send it again to exit immediately", first.name);
         let exit_code = match tokio::time::timeout(limit, self.next()).await {
             Ok(second) => {
                 tracing::warn!("{} received again, exiting immediately", second.name);

@@ -34,7 +34,12 @@ pub fn start(args: &ProcessArgs) -> Result<(), LogLevelError> {
     let text = directives(args);
     let filter = EnvFilter::try_new(&text)
         .map_err(|error| LogLevelError { text: text.clone(), problem: error.to_string() })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A line that cannot be written is lost. Its failure would be reported by `eprintln!`, which panics if stderr cannot be written:
+    // the disk of the log is full, or the reader of a pipe has ended.
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     match args.log_format {
         LogFormat::Json => builder.json().flatten_event(true).init(),
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
