@@ -52,6 +52,9 @@ function Summary({ object }) {
       <p>${visible(one.message || one.note || '')}</p></li>`)}</ul>` : html`<p class="note">No events.</p>`}`;
 }
 
+// A word of a shell command. Names of roles may contain any character.
+const word = (text) => /^[\w./:@=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
 function Yaml({ object, kind }) {
   const text = useMemo(() => toYaml(plain(object)), [object]);
   const { namespace, name } = object.metadata;
@@ -59,8 +62,8 @@ function Yaml({ object, kind }) {
   const resource = kind.group ? `${kind.plural}.${kind.group}` : kind.plural;
   return html`<div class="buttons">
       <${Copy} text=${text} label="Copy YAML" />
-      <${Copy} text=${`kubectl --server ${server} ${namespace ? `-n ${namespace} ` : ''}get ${resource} ${name} -o yaml`} label="Copy as kubectl" />
-      <${Copy} text=${`curl -H 'Accept: application/yaml' '${server}${path(kind.id, namespace, name)}'`} label="Copy as curl" />
+      <${Copy} text=${`kubectl --server ${word(server)} ${namespace ? `-n ${word(namespace)} ` : ''}get -o yaml ${word(resource)} -- ${word(name)}`} label="Copy as kubectl" />
+      <${Copy} text=${`curl -H 'Accept: application/yaml' ${word(server + path(kind.id, namespace, name))}`} label="Copy as curl" />
     </div>
     <pre class="sheet" tabindex="0" aria-label="YAML">${text}</pre>`;
 }
