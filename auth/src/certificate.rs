@@ -108,15 +108,39 @@ fn time(tag: u8, text: &str) -> Option<Timestamp> {
     time.to_zoned(TimeZone::UTC).ok().map(|time| time.timestamp())
 }
 
+/// The names in a certificate, in their encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncodedNames<'a> {
+    /// The authority that has signed it.
+    pub issuer: &'a [u8],
+    /// The owner of its key.
+    pub subject: &'a [u8],
+}
+
+/// The names in a certificate; `None` if the bytes are not a certificate in DER.
+pub fn encoded_names(der: &[u8]) -> Option<EncodedNames<'_>> {
+    let mut fields = from_issuer(der)?;
+    let issuer = fields.expect(SEQUENCE)?;
+    fields.next()?;
+    Some(EncodedNames { issuer, subject: fields.expect(SEQUENCE)? })
+}
+
 /// The fields of a certificate from its validity on.
 fn from_validity(der: &[u8]) -> Option<Reader<'_>> {
+    let mut fields = from_issuer(der)?;
+    fields.next()?;
+    Some(fields)
+}
+
+/// The fields of a certificate from its issuer on.
+fn from_issuer(der: &[u8]) -> Option<Reader<'_>> {
     let mut certificate = Reader(Reader(der).expect(SEQUENCE)?);
     let mut fields = Reader(certificate.expect(SEQUENCE)?);
-    // version (may be left out), serial number, signature, issuer
+    // version (may be left out), serial number, signature
     if fields.0.first() == Some(&VERSION) {
         fields.next()?;
     }
-    for _ in 0..3 {
+    for _ in 0..2 {
         fields.next()?;
     }
     Some(fields)

@@ -10,6 +10,8 @@ use webpki::{
     RequiredEkuNotFoundContext, VerifiedPath,
 };
 
+use super::path;
+
 /// `anyExtendedKeyUsage` and `id-kp-clientAuth` of RFC 5280.
 const CLIENT_PURPOSES: [KeyPurposeId<'static>; 2] = [
     KeyPurposeId::new(&[0x55, 0x1d, 0x25, 0x00]),
@@ -103,8 +105,11 @@ impl AuthoritySet {
             self.0.iter().filter(|authority| authority.limits.permits_time(now)).collect();
         let anchors: Vec<TrustAnchor<'_>> = valid.iter().map(|authority| authority.anchor.clone()).collect();
         // The library ignores the key usage of intermediate certificates.
-        let signing: Vec<CertificateDer<'_>> =
-            intermediates.iter().filter(|one| trust_anchor::may_sign(one)).cloned().collect();
+        let signing: Vec<CertificateDer<'_>> = path::intermediates(leaf, intermediates)
+            .into_iter()
+            .filter(|one| trust_anchor::may_sign(one))
+            .cloned()
+            .collect();
         let permits = |path: &VerifiedPath<'_>| match valid.iter().any(|one| one.permits(path)) {
             true => Ok(()),
             false => Err(webpki::Error::PathLenConstraintViolated),
