@@ -33,8 +33,13 @@ pub(super) fn attributes(question: &Object) -> (RequestInfo, Vec<&'static str>) 
     (asked, wrong_fields.into_iter().chain(wrong_labels).collect())
 }
 
-fn raw(selector: &Value) -> &str {
-    selector["rawSelector"].as_str().unwrap_or_default()
+/// Maximum size of the text of a selector, bytes: that of a URL, which has it in the request that the review asks about.
+const RAW_SELECTOR_MAX: usize = 64 << 10;
+
+/// The text of a selector; `None` if it is too long to be parsed.
+fn raw(selector: &Value) -> Option<&str> {
+    let text = selector["rawSelector"].as_str().unwrap_or_default();
+    (text.len() <= RAW_SELECTOR_MAX).then_some(text)
 }
 
 /// The requirements of a field selector. Only those with the operator `In` or `NotIn` and one value are supported.
@@ -43,9 +48,9 @@ fn selected_fields(selector: Option<&Value>) -> (Vec<SelectionRequirement>, Opti
     const PART: &str = "spec.resourceAttributes.fieldSelector partially ignored due to parse error";
     let Some(selector) = selector.filter(|selector| selector.is_object()) else { return (Vec::new(), None) };
     let Some(requirements) = listed(selector) else {
-        return match fields::Selector::parse(raw(selector)) {
-            Ok(selector) => (selection::of_fields(&selector), None),
-            Err(_) => (Vec::new(), Some(ALL)),
+        return match raw(selector).map(fields::Selector::parse) {
+            Some(Ok(selector)) => (selection::of_fields(&selector), None),
+            Some(Err(_)) | None => (Vec::new(), Some(ALL)),
         };
     };
     let is_supported = |one: &SelectionRequirement| {
@@ -62,9 +67,9 @@ fn selected_labels(selector: Option<&Value>) -> (Vec<SelectionRequirement>, Opti
     const PART: &str = "spec.resourceAttributes.labelSelector partially ignored due to parse error";
     let Some(selector) = selector.filter(|selector| selector.is_object()) else { return (Vec::new(), None) };
     let Some(requirements) = listed(selector) else {
-        return match labels::Selector::parse(raw(selector)) {
-            Ok(selector) => (selection::of_labels(&selector), None),
-            Err(_) => (Vec::new(), Some(ALL)),
+        return match raw(selector).map(labels::Selector::parse) {
+            Some(Ok(selector)) => (selection::of_labels(&selector), None),
+            Some(Err(_)) | None => (Vec::new(), Some(ALL)),
         };
     };
     let known: Vec<_> = requirements.iter().filter_map(requirement).collect();
@@ -138,6 +143,9 @@ mod tests {
         for (selector, want) in [
             (json!({"rawSelector": "a in (b)"}), None),
             (json!({"rawSelector": "a in"}), Some(all)),
+            (json!({"rawSelector": vec!["a"; 30_000].join(",")}), None),
+            // Longer than a URL.
+            (json!({"rawSelector": vec!["a"; 40_000].join(",")}), Some(all)),
             (json!({"requirements": [{"key": "a", "operator": "Exists"}]}), None),
             (json!({"requirements": [{"key": "a", "operator": "Is"}]}), Some(all)),
             (
