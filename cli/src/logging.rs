@@ -1,6 +1,7 @@
 //! Writes log lines to stderr, as text or as JSON with one object per line.
 
-use std::io::IsTerminal as _;
+use std::borrow::Cow;
+use std::io::{self, IsTerminal as _, Write};
 
 use tracing_subscriber::EnvFilter;
 
@@ -29,6 +30,39 @@ fn directives(args: &ProcessArgs) -> String {
     format!("warn,kube_client::client::builder=off,orlop={level}")
 }
 
+/// Writes each event as one line. The formatter writes an event in one piece, and does not escape line breaks: the name or path of an
+/// object with a line break would add lines that the process never logged.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.0.write_all(&one_line(event))?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// An event without line breaks, except at its end.
+fn one_line(event: &[u8]) -> Cow<'_, [u8]> {
+    let (text, end) = event.split_at(event.len() - usize::from(event.ends_with(b"\n")));
+    if !text.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return Cow::Borrowed(event);
+    }
+    let mut line = Vec::with_capacity(event.len() + 16);
+    for byte in text {
+        match byte {
+            b'\n' => line.extend_from_slice(b"\\n"),
+            b'\r' => line.extend_from_slice(b"\\r"),
+            byte => line.push(*byte),
+        }
+    }
+    line.extend_from_slice(end);
+    Cow::Owned(line)
+}
+
 /// Starts logging. Must be called only once.
 pub fn start(args: &ProcessArgs) -> Result<(), LogLevelError> {
     let text = directives(args);
@@ -38,11 +72,11 @@ pub fn start(args: &ProcessArgs) -> Result<(), LogLevelError> {
     // the disk of the log is full, or the reader of a pipe has ended.
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| OneLine(io::stderr()))
         .log_internal_errors(false);
     match args.log_format {
         LogFormat::Json => builder.json().flatten_event(true).init(),
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).init(),
     }
     Ok(())
 }
@@ -74,6 +108,21 @@ mod tests {
             let got = directives(&args(level, v));
             assert_eq!(got, want, "{level:?} {v:?}");
             assert!(EnvFilter::try_new(&got).is_ok(), "{got}");
+        }
+    }
+
+    #[test]
+    fn events_are_one_line_each() {
+        for (event, want) in [
+            ("INFO text\n", "INFO text\n"),
+            ("INFO a\nINFO forged\r\n", "INFO a\\nINFO forged\\r\n"),
+            ("no end\nof line", "no end\\nof line"),
+            ("\n", "\n"),
+            ("", ""),
+        ] {
+            let mut written = Vec::new();
+            OneLine(&mut written).write_all(event.as_bytes()).expect("memory");
+            assert_eq!(String::from_utf8_lossy(&written), want, "{event:?}");
         }
     }
 
