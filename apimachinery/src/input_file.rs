@@ -38,7 +38,7 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     } else if found.file_type().is_char_device() && device(found.rdev()) == NULL {
         return Ok(bytes);
     } else {
-        check(found.file_type())?;
+        check_type(found.file_type())?;
         file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     }
     match bytes.len() as u64 > limit {
@@ -70,7 +70,7 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 /// # Errors
 /// It is of another type. The text continues a sentence about the file.
 pub fn check_regular(file: &File) -> io::Result<()> {
-    check(file.metadata()?.file_type())
+    check_type(file.metadata()?.file_type())
 }
 
 /// Whether the path names a pipe that this process has inherited. It can be read only once.
@@ -89,7 +89,7 @@ fn open_without_waiting(path: &Path, options: &mut OpenOptions) -> io::Result<Fi
         // A socket, or a named pipe that is to be written and that no process reads.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
             match std::fs::metadata(path) {
-                Ok(found) => Err(check(found.file_type()).err().unwrap_or(error)),
+                Ok(found) => Err(check_type(found.file_type()).err().unwrap_or(error)),
                 Err(_) => Err(error),
             }
         }
@@ -105,8 +105,11 @@ fn open_without_waiting(path: &Path, options: &mut OpenOptions) -> io::Result<Fi
     }
 }
 
-/// The error for everything but a regular file.
-fn check(found: FileType) -> io::Result<()> {
+/// Checks that a type is that of a regular file.
+///
+/// # Errors
+/// It is another type. The text continues a sentence about the file.
+pub fn check_type(found: FileType) -> io::Result<()> {
     if found.is_file() {
         return Ok(());
     }

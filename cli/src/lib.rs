@@ -16,6 +16,7 @@ mod keys;
 mod kubeconfig;
 mod local_admin;
 pub mod logging;
+pub mod output_file;
 mod owner;
 mod page;
 mod snapshot;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use orlop_cli::args::EnvironmentArgs;
 use orlop_cli::config::{self, Config, ConfigError, Role};
+use orlop_cli::output_file;
 use orlop_client::client::{self, Endpoint};
 use orlop_csi_hostpath::{self as hostpath, Options, ServeError};
 use orlop_node::config::NodeConfig;
@@ -185,6 +186,7 @@ impl Environment {
             error = environment.ended() => return Err(error),
         }
         if let Some(file) = &args.address_file {
+            output_file::check_replaceable(file)?;
             let new = file.with_extension("new");
             std::fs::write(&new, &environment.url)?;
             std::fs::rename(&new, file)?;

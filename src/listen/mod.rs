@@ -26,6 +26,7 @@ use orlop_apiserver::peer_certificates::ClientAuthorities;
 use orlop_auth::file_version::{FileCheck, ReadVersion};
 use orlop_auth::token_file::{TokenFile, TokenFileError};
 use orlop_cli::config::{ListenConfig, LoopbackAccess, TlsSource};
+use orlop_cli::output_file;
 use tokio::time::MissedTickBehavior;
 
 use crate::tls::{self, ClientAuthorityFiles, TlsError, TlsKeeper, TlsOrigin};
@@ -121,6 +122,7 @@ pub(crate) fn announce(config: &ListenConfig, url: &str) -> Result<(), ListenErr
 
 /// Writes atomically: a process that waits for the file never reads partial content.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+    output_file::check_replaceable(path)?;
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     // Another user's link in a shared directory is removed and never opened.

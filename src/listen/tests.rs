@@ -25,6 +25,19 @@ fn occupied_port_is_reported() {
 }
 
 #[test]
+fn named_pipe_is_not_replaced_by_the_address_file() {
+    use std::os::unix::fs::FileTypeExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let config = listen(&["--listen", "127.0.0.1:0", "--address-file", pipe.to_str().unwrap()]);
+    let error = announce(&config, "http://127.0.0.1:1").unwrap_err().to_string();
+    assert!(error.contains("a named pipe"), "{error}");
+    assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo());
+}
+
+#[test]
 fn missing_files_are_reported() {
     let flags =
         ["--listen", "127.0.0.1:0", "--tls-cert-file", "/nowhere/c", "--tls-private-key-file", "/nowhere/k"];

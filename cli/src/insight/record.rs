@@ -11,6 +11,7 @@ use super::error::{InsightError, RECORDING_FORMAT as FORMAT, RecordError};
 use super::kinds::GROUP;
 use super::names::Point;
 use super::session::Session;
+use crate::output_file;
 
 /// Saves the recording and returns a summary.
 pub(super) async fn run(
@@ -60,7 +61,9 @@ impl Destination {
         if !folder.is_dir() {
             return Err(RecordError::NoFolder { path: path.to_owned(), folder: folder.to_owned() });
         }
-        match tempfile::NamedTempFile::new_in(folder) {
+        let opened =
+            output_file::check_replaceable(path).and_then(|()| tempfile::NamedTempFile::new_in(folder));
+        match opened {
             Ok(file) => Ok(Destination::File { path: path.to_owned(), file }),
             Err(cause) => Err(RecordError::Write { path: path.to_owned(), cause }),
         }
@@ -201,6 +204,16 @@ mod tests {
                 (got, wanted) => panic!("{case}: got {got:?}, want {wanted:?}"),
             }
         }
+    }
+
+    #[test]
+    fn named_pipe_is_not_replaced_by_a_recording() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).expect("a named pipe");
+        let refused = Destination::open(&pipe).err().map(|error| error.to_string());
+        assert!(refused.as_ref().is_some_and(|why| why.contains("a named pipe")), "{refused:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! leaves it. The server rejects the group `system:masters`: a certificate cannot be revoked.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ use orlop_pki::signer::Signer;
 
 use crate::config::url_of;
 use crate::local_admin;
+use crate::output_file;
 
 /// How long the command waits for the signer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -100,11 +101,18 @@ pub(crate) fn run(order: KubeconfigOrder) -> ExitCode {
     }
 }
 
-async fn text(order: &KubeconfigOrder) -> Result<String, CommandError> {
-    // Checked first: a certificate that cannot be used should not exist.
-    if order.lifetime < SHORTEST {
+/// Checked first: a certificate that cannot be used should not exist.
+fn check(lifetime: Duration, output: Option<&Path>) -> Result<(), CommandError> {
+    if lifetime < SHORTEST {
         return Err(CommandError::Short);
     }
+    let Some(path) = output else { return Ok(()) };
+    output_file::check_replaceable(path)
+        .map_err(|source| CommandError::Write { path: path.to_owned(), source })
+}
+
+async fn text(order: &KubeconfigOrder) -> Result<String, CommandError> {
+    check(order.lifetime, order.output.as_deref())?;
     let server = local_admin::resolve(order.server.clone()).await;
     let url = url_of(&server).filter(|url| url.starts_with("https://")).ok_or(CommandError::NoTls)?;
     let authority = authority_of(&server)?.ok_or(CommandError::NoAuthority)?;
@@ -170,5 +178,25 @@ fn warn_if_short(certificate: &str, asked: Duration) {
             "warning: the server has shortened the lifetime of the certificate, which now ends at {}",
             facts.not_after
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unusable_kubeconfigs_are_refused_before_a_certificate_is_requested() {
+        let hour = Duration::from_secs(3600);
+        for (case, lifetime, output, expected) in [
+            ("1 stdout", hour, None, None),
+            ("2 new file", hour, Some("/nowhere/new"), None),
+            ("3 too short", Duration::from_secs(599), None, Some("--validity-period")),
+            ("4 device", hour, Some("/dev/null"), Some("a character device")),
+        ] {
+            let refused = check(lifetime, output.map(Path::new)).err().map(|error| error.to_string());
+            assert_eq!(refused.is_some(), expected.is_some(), "{case}: {refused:?}");
+            assert!(refused.unwrap_or_default().contains(expected.unwrap_or_default()), "{case}");
+        }
     }
 }

@@ -15,18 +15,21 @@ use orlop_store::embedded::{Embedded, Options};
 
 use crate::config::SnapshotFile;
 use crate::local_admin;
+use crate::output_file;
 
 /// The path of the new file.
 ///
 /// # Errors
 /// It exists, and may not be replaced.
 pub(super) fn target(file: &SnapshotFile) -> Result<&Path, String> {
-    let exists = std::fs::symlink_metadata(&file.path).is_ok();
+    let path = &file.path;
+    // First, because --force would be the wrong advice.
+    output_file::check_replaceable(path)
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    let exists = std::fs::symlink_metadata(path).is_ok();
     match exists && !file.force {
-        true => {
-            Err(format!("{} exists; choose another name, or replace it with --force", file.path.display()))
-        }
-        false => Ok(&file.path),
+        true => Err(format!("{} exists; choose another name, or replace it with --force", path.display())),
+        false => Ok(path),
     }
 }
 
@@ -140,6 +143,10 @@ mod tests {
         for name in ["old", "link"] {
             assert!(target(&file(name, false)).unwrap_err().contains("--force"), "{name}");
             assert!(target(&file(name, true)).is_ok(), "{name}");
+        }
+        for force in [false, true] {
+            let refused = target(&file("/dev/null", force)).unwrap_err();
+            assert!(refused.contains("device") && !refused.contains("--force"), "{refused}");
         }
     }
 
