@@ -93,7 +93,10 @@ impl<V: View, D: Durable<V>> Committer<V, D> {
         let rotated = match self.published.poisoned() {
             Some(why) => Err(why.to_owned()),
             None => self.durable.rotate().map_err(|error| match error {
-                AppendError::NoSpace(_) => "the disk has too little free space".to_owned(),
+                AppendError::NoSpace(_) => {
+                    "no new segment can start now: the disk has too little free space, or too many files are open"
+                        .to_owned()
+                }
                 AppendError::Unknown(why) => {
                     self.published.poison(why.clone());
                     why

@@ -10,6 +10,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use orlop_apimachinery::input_file;
+use rustix::io::Errno;
 
 /// A directory tree.
 pub trait Files: Send + Sync + 'static {
@@ -206,6 +207,12 @@ impl File for Open {
         // fdatasync also writes the length, and skips the time stamps.
         self.file.sync_data()
     }
+}
+
+/// Whether the error means that the process, or the system, cannot open one more file.
+pub(crate) fn is_no_files(error: &io::Error) -> bool {
+    let found = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| found == Some(errno.raw_os_error()))
 }
 
 /// Writes a file atomically: under a temporary name, synced, renamed, and the directory synced. A reader

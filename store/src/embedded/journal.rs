@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::disk_space::is_no_space;
-use super::files::{File, Files};
+use super::files::{File, Files, is_no_files};
 use super::frame::{Entry, FrameWriter, HEADER, SegmentHeader, StoreId};
 use super::paths::SEGMENT_SUFFIX;
 use super::preallocate::{FIRST_PREALLOCATED, Preallocator};
@@ -43,7 +43,13 @@ pub(crate) struct Journal {
     segments: Arc<Segments>,
     /// The disk is too full to preallocate segments.
     short: bool,
+    /// The last attempt to start a segment found too many open files.
+    lacks_files: bool,
 }
+
+/// Why no segment can start now. The attempt can be repeated.
+const NO_SEGMENT: &str =
+    "no journal segment can start now: the disk has too little free space, or too many files are open";
 
 impl Journal {
     /// Creates a journal with its first segment, durably.
@@ -87,6 +93,7 @@ impl Journal {
             newest: None,
             segments,
             short: false,
+            lacks_files: false,
         })
     }
 
@@ -133,6 +140,7 @@ impl Journal {
             newest,
             segments: Arc::new(segments),
             short: false,
+            lacks_files: false,
         })
     }
 
@@ -228,7 +236,7 @@ impl Journal {
         self.segments.ask_for_cut();
         self.rotate_if_due()?;
         if self.segments.awaits_cut() {
-            return Err(Refused::NoSpace("there is no space for a new journal segment".to_owned()));
+            return Err(Refused::NoSpace(NO_SEGMENT.to_owned()));
         }
         Ok(Revision(self.next.0 - 1))
     }
@@ -266,16 +274,27 @@ impl Journal {
             Ok((file, preallocated)) => self.follow(file, path, preallocated),
             Err(error) => {
                 let why = format!("cannot create {}: {error}", path.display());
-                // Without the new segment, the previous one is still the last one and is written further: immediately if
-                // it has zeros left, or need not end here. No power failure may bring the other one back.
-                let undone = is_no_space(&error) && self.discard(&path).is_ok();
-                return match undone {
-                    true if fits || !must => Ok(()),
-                    true => Err(Refused::NoSpace(why)),
-                    false => Err(Refused::Unknown(why)),
+                let lacks_files = is_no_files(&error);
+                // Without the new segment, the previous one is still the last one and is written further. No power failure may
+                // bring the other one back.
+                let is_undone = (lacks_files || is_no_space(&error)) && self.discard(&path).is_ok();
+                if !is_undone {
+                    return Err(Refused::Unknown(why));
+                }
+                if lacks_files && !std::mem::replace(&mut self.lacks_files, true) {
+                    tracing::warn!(
+                        why,
+                        "too many files are open; the previous journal segment is written further"
+                    );
+                }
+                // A frame beyond the zeros needs space, but no other file.
+                return match fits || !must || lacks_files {
+                    true => Ok(()),
+                    false => Err(Refused::NoSpace(why)),
                 };
             }
         }
+        self.lacks_files = false;
         if cut {
             self.segments.cut.store(false, Ordering::Relaxed);
         }
@@ -323,7 +342,7 @@ impl Journal {
 /// Why a group was not appended.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// The disk is full, and nothing of the group is in the journal.
+    /// The disk is full, and nothing of the group is in the journal. For [`Journal::rotate`] also: too many files are open.
     NoSpace(String),
     /// The state of the journal is unknown.
     Unknown(String),

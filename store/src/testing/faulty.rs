@@ -76,6 +76,8 @@ struct FaultyState {
     counts: HashMap<Op, u64>,
     changes: u64,
     fault: Option<Fault>,
+    /// The error of the system that the fault returns instead of its own.
+    errno: Option<i32>,
     /// The written files, by number, and the current name of each.
     files: Vec<Image>,
     names: HashMap<PathBuf, usize>,
@@ -130,9 +132,16 @@ impl Faulty {
         self.state().fault = Some(fault);
     }
 
+    /// Sets the fault, with this error of the system until [`heal`](Self::heal).
+    pub fn fail_as(&self, fault: Fault, errno: i32) {
+        let mut state = self.state();
+        (state.fault, state.errno) = (Some(fault), Some(errno));
+    }
+
     /// Clears the fault.
     pub fn heal(&self) {
-        self.state().fault = None;
+        let mut state = self.state();
+        (state.fault, state.errno) = (None, None);
     }
 
     /// Simulates a power failure that drops everything unsynced.
@@ -201,6 +210,9 @@ impl Faulty {
         };
         if at < fault.nth || (at > fault.nth && !fault.for_good) {
             return Ok(());
+        }
+        if let Some(errno) = state.errno {
+            return Err(io::Error::from_raw_os_error(errno));
         }
         let what = format!("{op:?} {at} was made to fail");
         let kind = if fault.is_full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };

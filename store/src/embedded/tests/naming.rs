@@ -12,7 +12,7 @@ use crate::Revision;
 use crate::embedded::frame::{Entry, StoreId};
 use crate::embedded::journal::{Journal, Refused};
 use crate::embedded::scan::{self, Scan};
-use crate::testing::faulty::{Fault, Faulty};
+use crate::testing::faulty::{Fault, Faulty, Op};
 
 /// The size of a segment, which is also preallocated.
 const SEGMENT: u64 = 4096;
@@ -94,12 +94,7 @@ fn before(turn: Turn, dir: &Path, files: &Faulty, store: StoreId) -> (Journal, V
     };
     let entries: Vec<Entry> = (1..).zip(lengths).map(|(revision, length)| entry(revision, *length)).collect();
     if matches!(turn, Turn::Full) {
-        files.fail(Fault {
-            op: Some(crate::testing::faulty::Op::Allocate),
-            nth: 1,
-            for_good: true,
-            is_full: true,
-        });
+        files.fail(Fault { op: Some(Op::Allocate), nth: 1, for_good: true, is_full: true });
     }
     for entry in &entries {
         journal.append_entries(std::slice::from_ref(entry)).unwrap();
@@ -110,7 +105,7 @@ fn before(turn: Turn, dir: &Path, files: &Faulty, store: StoreId) -> (Journal, V
         Turn::Full => {
             // The attempt was made, and its partial file is removed.
             let start = Instant::now();
-            while files.count(crate::testing::faulty::Op::Remove) == 0 {
+            while files.count(Op::Remove) == 0 {
                 assert!(start.elapsed() < Duration::from_secs(30), "no segment is tried");
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -231,6 +226,53 @@ fn full_disk_at_rotation_continues_the_old_segment() {
         assert_eq!(scan.segments.len(), 2, "{turn:?}");
         assert_eq!(scan.last(), Revision(next + 1), "{turn:?}");
     }
+}
+
+/// A full segment too, because its next frame needs no other file.
+#[test]
+fn too_many_open_files_at_rotation_continue_the_old_segment() {
+    use rustix::io::Errno;
+
+    for (errno, turn, op) in [
+        (Errno::MFILE, Turn::AskedUnprepared, Op::Create),
+        (Errno::MFILE, Turn::Full, Op::Create),
+        (Errno::NFILE, Turn::Full, Op::Create),
+        // To sync a directory, it is opened. The new file is there already and has to be removed.
+        (Errno::MFILE, Turn::Asked, Op::SyncDir),
+        (Errno::MFILE, Turn::TooLong, Op::SyncDir),
+        (Errno::MFILE, Turn::AskedUnprepared, Op::SyncDir),
+        (Errno::NFILE, Turn::Full, Op::SyncDir),
+    ] {
+        let name = format!("{errno:?}, {turn:?}, {op:?}");
+        let dir = super::scratch();
+        let files = Faulty::new(u64::MAX);
+        let store = StoreId::new();
+        let (mut journal, mut entries, length) = before(turn, dir.path(), &files, store);
+        let fault = Fault { op: Some(op), nth: files.count(op), for_good: false, is_full: false };
+        files.fail_as(fault, errno.raw_os_error());
+        for (segments, length) in [(1, length), (2, 100)] {
+            let next = entry(entries.len() as u64 + 1, length);
+            let added = journal.append_entries(std::slice::from_ref(&next));
+            added.unwrap_or_else(|why| panic!("{name}: {why}"));
+            entries.push(next);
+            let scan = scanned(dir.path(), &files, store, &name);
+            assert_eq!(held(&files, &scan, store), entries, "{name}");
+            // The next group need not start a segment if it fits.
+            assert!(scan.segments.len() == segments || matches!(turn, Turn::TooLong), "{name}");
+        }
+    }
+}
+
+#[test]
+fn rotation_without_files_is_refused_and_can_be_repeated() {
+    let dir = super::scratch();
+    let files = Faulty::new(u64::MAX);
+    let (mut journal, entries, _) = before(Turn::AskedUnprepared, dir.path(), &files, StoreId::new());
+    let fault = Fault { op: Some(Op::Create), nth: 0, for_good: true, is_full: false };
+    files.fail_as(fault, rustix::io::Errno::MFILE.raw_os_error());
+    assert!(matches!(journal.rotate(), Err(Refused::NoSpace(_))));
+    files.heal();
+    assert!(matches!(journal.rotate(), Ok(Revision(last)) if last == entries.len() as u64));
 }
 
 #[test]
