@@ -60,7 +60,7 @@ pub(crate) struct RestoreArgs {
     /// Amount to add to every resourceVersion
     ///
     /// It must exceed the number of revisions of the old store since the snapshot, so that resourceVersions do not
-    /// decrease for clients.
+    /// decrease for clients. At most 2^53.
     #[arg(long, value_name = "N", default_value_t = orlop_store::archive::BUMP)]
     pub(crate) bump_revision: u64,
 }

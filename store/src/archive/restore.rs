@@ -19,6 +19,9 @@ use crate::{OpenError, Revision};
 /// since the snapshot was taken.
 pub const BUMP: u64 = 1_000_000_000;
 
+/// The largest distance: a thousandth of the resourceVersions that clients can read. The rest is left for writes, and for later restores.
+const MAX_BUMP: u64 = 1 << 53;
+
 /// A store restored from a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restored {
@@ -59,9 +62,8 @@ pub fn restore(
     }
     let reader = Reader::open(path)?;
     let from = reader.header;
-    let moved = |revision: Revision| revision.0.checked_add(bump).filter(|moved| *moved < i64::MAX as u64);
     let revision =
-        moved(from.revision).map(Revision).ok_or(ArchiveError::Bump { revision: from.revision.0, bump })?;
+        moved_up(from.revision, bump).ok_or(ArchiveError::Bump { revision: from.revision.0, bump })?;
     let omitted = Omitted { prefixes: omitted, records: count(path, omitted)? };
     let new = beside(dir);
     match fs::remove_dir_all(&new) {
@@ -86,6 +88,15 @@ pub fn restore(
     }
     fs::File::open(parent(dir)).and_then(|dir| dir.sync_all()).map_err(io("sync the directory of"))?;
     Ok(Restored { from, store, revision, omitted: omitted.records })
+}
+
+/// The head revision after a move; `None` if the move is too far.
+fn moved_up(revision: Revision, bump: u64) -> Option<Revision> {
+    if bump > MAX_BUMP {
+        return None;
+    }
+    // A store with few revisions left can still be restored without a move.
+    revision.0.checked_add(bump).filter(|moved| *moved < i64::MAX as u64).map(Revision)
 }
 
 /// The records of a snapshot that are not restored.
@@ -188,6 +199,22 @@ mod tests {
         create_new(&new).unwrap();
         assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o700);
         assert_eq!(create_new(&new).unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn move_leaves_revisions_for_writes() {
+        for (case, revision, bump, expected) in [
+            ("1 default", 5, BUMP, Some(BUMP + 5)),
+            ("2 not moved", 5, 0, Some(5)),
+            ("3 farthest", 5, MAX_BUMP, Some(MAX_BUMP + 5)),
+            ("4 too far", 5, MAX_BUMP + 1, None),
+            ("5 few revisions left by the move", 5, i64::MAX as u64 - 50, None),
+            ("6 few revisions left before", i64::MAX as u64 - 50, 0, Some(i64::MAX as u64 - 50)),
+            ("7 none left before", i64::MAX as u64 - 50, 50, None),
+            ("8 overflow", u64::MAX, 5, None),
+        ] {
+            assert_eq!(moved_up(Revision(revision), bump), expected.map(Revision), "{case}");
+        }
     }
 
     #[test]
