@@ -2,10 +2,30 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::ListenError;
+
 /// Generous estimate of open files other than connections.
 const OTHERS: u64 = 256;
 /// Minimum number of connections.
 const LEAST: u64 = 16;
+
+/// Minimum number of open files of a server: the store, the connections and the threads that serve them.
+const LEAST_FILES: u64 = 128;
+
+/// Raises the soft limit of open files to the hard limit, and checks that a server can work with it.
+///
+/// # Errors
+/// The limit is too low.
+pub(crate) fn check_limit() -> Result<(), ListenError> {
+    enough(raise())
+}
+
+fn enough(files: Option<u64>) -> Result<(), ListenError> {
+    match files {
+        Some(files) if files < LEAST_FILES => Err(ListenError::FewFiles { files, least: LEAST_FILES }),
+        Some(_) | None => Ok(()),
+    }
+}
 
 /// Raises the soft limit of open files to the hard limit. Returns how many connections are possible if this many
 /// are wanted (0: no limit, as a parameter and as a result).
@@ -63,6 +83,15 @@ mod tests {
         ] {
             assert_eq!(carried(wanted, files), want, "{case}");
         }
+    }
+
+    #[test]
+    fn server_needs_a_minimum_of_open_files() {
+        for (files, is_enough) in [(Some(0), false), (Some(127), false), (Some(128), true), (None, true)] {
+            assert_eq!(enough(files).is_ok(), is_enough, "{files:?}");
+        }
+        let text = enough(Some(32)).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(text.contains("32 files") && text.contains("ulimit -Hn"), "{text}");
     }
 
     #[test]

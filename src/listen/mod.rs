@@ -59,6 +59,10 @@ pub(crate) enum ListenError {
     Tls(#[from] TlsError),
     #[error("the address file {} cannot be written: {error}", path.display())]
     AddressFile { path: PathBuf, error: std::io::Error },
+    #[error(
+        "the process may open {files} files, and the server needs {least}: raise that limit (ulimit -Hn, LimitNOFILE=)"
+    )]
+    FewFiles { files: u64, least: u64 },
 }
 
 fn hint(error: &std::io::Error) -> &'static str {

@@ -96,6 +96,7 @@ pub(crate) async fn serve(
     }
     // Inexpensive checks run before the store is opened.
     nodes::allowed(nodes, rustix::process::geteuid().is_root())?;
+    files::check_limit()?;
     let auth = authentication::read(listen).await?;
     let service_accounts = authentication::service_accounts(&listen.authentication.service_accounts)?;
     let audit_files = audit::read(&config.audit).await?;
