@@ -12,6 +12,15 @@ use tokio_util::sync::CancellationToken;
 /// How long the parts of a process that serve no requests may take to stop: controllers, node agents, the store.
 pub(crate) const WITHOUT_REQUESTS: Duration = Duration::from_secs(30);
 
+/// What requests in progress have at least when the controllers have used up the grace period. Watches end cleanly in this time.
+const LEAST_GRACE: Duration = Duration::from_secs(1);
+
+/// The rest of the grace period of requests, after the controllers and nodes took the time `spent` to stop. Requests in progress wait for
+/// both, so one period bounds both.
+pub(crate) fn rest_of_grace(grace: Duration, spent: Duration) -> Duration {
+    grace.saturating_sub(spent).max(LEAST_GRACE.min(grace))
+}
+
 /// Returns a token that the first signal cancels. The second signal ends the process, and so does a shutdown that takes
 /// longer than `limit`.
 ///
@@ -73,6 +82,26 @@ impl Signals {
                 _ = self.terminations.recv() => return StopSignal { name: "SIGTERM", exit_code: 143 },
                 _ = self.hangups.recv() => tracing::info!("SIGHUP received and ignored"),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_grace_period_bounds_controllers_and_requests() {
+        for (case, grace, spent, expected) in [
+            ("1 controllers stop at once", 10_000, 0, 10_000),
+            ("2 controllers take a part", 10_000, 5_300, 4_700),
+            ("3 controllers take nearly all", 10_000, 9_700, 1_000),
+            ("4 controllers take longer", 10_000, 30_000, 1_000),
+            ("5 short grace", 300, 5_000, 300),
+            ("6 no grace", 0, 5_000, 0),
+        ] {
+            let rest = rest_of_grace(Duration::from_millis(grace), Duration::from_millis(spent));
+            assert_eq!(rest, Duration::from_millis(expected), "{case}");
         }
     }
 }

@@ -11,7 +11,7 @@ mod task;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use orlop_apiserver::peer_certificates::ClientAuthorities;
@@ -249,13 +249,14 @@ pub(crate) async fn serve(
         if early.is_ok() {
             tokio::time::sleep(listen.shutdown_delay).await;
         }
+        let begun = Instant::now();
         end_snapshots.cancel();
         end_controllers.cancel();
         end_nodes.cancel();
         let controllers = controllers.finish().await;
         let agents = agents.finish().await;
         explainer.forget();
-        handle.graceful_shutdown(Some(listen.shutdown_grace));
+        handle.graceful_shutdown(Some(shutdown::rest_of_grace(listen.shutdown_grace, begun.elapsed())));
         server.drain().await;
         let serving = serving.finish().await;
         server.close_audit().await;
