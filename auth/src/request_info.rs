@@ -54,14 +54,22 @@ const OWN_GROUP: &str = "orlop.dev";
 const OWN_VERSION: &str = "v1";
 /// Maximum length of a selector that authorizers read, bytes. Each term needs memory as long as the request is recorded.
 const SELECTOR_MAX: usize = 4096;
+/// The number of segments of a path that name its target: `apis`, group, version, `watch` or `proxy`, `namespaces`, namespace, resource,
+/// name and subresource. Those behind them belong to another server.
+const SEGMENTS_MAX: usize = 9;
 /// Subresources of a namespace; any other segment behind its name is a resource in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 impl RequestInfo {
     /// The attributes of an HTTP request.
     pub fn of_request<B>(request: &Request<B>) -> Self {
-        let path = percent_decode_str(request.uri().path()).decode_utf8_lossy();
-        Self::of(request.method(), &path, &Query::parse(request.uri().query()))
+        let path = request.uri().path();
+        // Most paths are not encoded.
+        let decoded = match path.contains('%') {
+            true => percent_decode_str(path).decode_utf8_lossy(),
+            false => Cow::Borrowed(path),
+        };
+        Self::of(request.method(), &decoded, &Query::parse(request.uri().query()))
     }
 
     /// The attributes of a request. `path` is decoded.
@@ -96,8 +104,12 @@ impl RequestInfo {
     }
 
     fn of_resource(method: &Method, path: &str, query: &Query) -> Option<Self> {
-        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
-        let (group, version, rest) = match segments.as_slice() {
+        let (mut segments, mut count) = ([""; SEGMENTS_MAX], 0);
+        for (place, segment) in segments.iter_mut().zip(path.trim_matches('/').split('/')) {
+            *place = segment;
+            count += 1;
+        }
+        let (group, version, rest) = match &segments[..count] {
             ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
             ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
             _ => return None,

@@ -144,8 +144,12 @@ impl AuditContext {
             Stage::RequestReceived => self.record.received,
             Stage::ResponseStarted | Stage::ResponseComplete | Stage::Panic => self.audit.now(),
         };
-        let state = self.state.lock();
-        let mut progress = state.progress.clone();
+        let mut state = self.state.lock();
+        let mut progress = match stage {
+            Stage::RequestReceived | Stage::ResponseStarted => state.progress.clone(),
+            // The last stages.
+            Stage::ResponseComplete | Stage::Panic => std::mem::take(&mut state.progress),
+        };
         progress.annotations.extend(state.written.map(|written| (REVISION.into(), shown(written))));
         let event = Event { request: self.record.clone(), stage, at, progress };
         let (request_body, response_body) = (state.request_body.clone(), state.response_body.clone());
