@@ -14,8 +14,8 @@ pub(crate) struct Causes {
     earliest: Vec<At>,
     /// The time at which the operation behind a revision was sent, where only one operation can be its cause.
     sent: BTreeMap<Revision, At>,
-    /// Deletions and deletion marks that no answer mentions.
-    unclaimed: BTreeSet<Revision>,
+    /// Deletions and deletion marks that an operation of unknown outcome may have caused.
+    uncertain: BTreeSet<Revision>,
 }
 
 impl Causes {
@@ -36,7 +36,7 @@ impl Causes {
             }
         }
         let (begin, earliest) = (log.begin(), Vec::new());
-        let mut causes = Causes { begin, earliest, sent: BTreeMap::new(), unclaimed: BTreeSet::new() };
+        let mut causes = Causes { begin, earliest, sent: BTreeMap::new(), uncertain: BTreeSet::new() };
         let mut written: BTreeMap<&str, Revision> = BTreeMap::new();
         for entry in log.entries() {
             let fresh = entry.now.as_ref().filter(|now| {
@@ -81,14 +81,14 @@ impl Causes {
             self.sent.insert(entry.revision, cause.start);
             return Some(cause.start);
         }
-        let mut claimed = false;
+        let mut uncertain = false;
         let mut earliest: Option<At> = None;
         for operation in &history.operations {
             let possible = match (&operation.ask, &operation.outcome) {
+                // It is not certain that this delete set the mark: a delete of a marked object changes nothing and answers
+                // with the object.
                 (Ask::Delete { key, .. }, Outcome::Object(state)) => {
-                    let shown = *key == entry.key && state.revision == entry.revision;
-                    claimed |= shown;
-                    shown
+                    *key == entry.key && state.revision == entry.revision
                 }
                 (Ask::Delete { key, .. }, Outcome::Unknown(_)) => {
                     *key == entry.key && !before.held_end(entry)
@@ -115,10 +115,11 @@ impl Causes {
             };
             if possible && operation.start <= entry.heard {
                 earliest = Some(earliest.map_or(operation.start, |earliest| earliest.min(operation.start)));
+                uncertain |= matches!(operation.outcome, Outcome::Unknown(_));
             }
         }
-        if !claimed {
-            self.unclaimed.insert(entry.revision);
+        if uncertain {
+            self.uncertain.insert(entry.revision);
         }
         earliest
     }
@@ -128,9 +129,9 @@ impl Causes {
         self.begin + self.earliest.partition_point(|earliest| *earliest <= at) as u64
     }
 
-    /// Whether no answer mentions this deletion or mark.
-    pub(crate) fn unclaimed(&self, revision: Revision) -> bool {
-        self.unclaimed.contains(&revision)
+    /// Whether an operation of unknown outcome may have caused this deletion or mark.
+    pub(crate) fn uncertain(&self, revision: Revision) -> bool {
+        self.uncertain.contains(&revision)
     }
 
     /// The revision of a write is above every revision known when it was sent, acknowledged or not.

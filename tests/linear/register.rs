@@ -132,9 +132,8 @@ type Found<'a> = Vec<(&'a Operation, Timed<Act<'a>>)>;
 
 fn acts<'a>(history: &'a History, log: &'a Log, causes: &Causes, wanted: &'a str) -> Found<'a> {
     let entries = || log.entries().iter().filter(|entry| entry.key == wanted);
-    // Whether a deletion of the object has no cause among the known operations. Its cause may be an operation of unknown
-    // outcome.
-    let unclaimed = entries().any(|entry| causes.unclaimed(entry.revision));
+    // Whether the cause of a deletion of the object may be an operation of unknown outcome.
+    let uncertain = entries().any(|entry| causes.uncertain(entry.revision));
     let happened = |value: &str| {
         entries().find_map(|entry| entry.now.as_ref().filter(|now| now.value == value)).map(Version::of)
     };
@@ -175,12 +174,12 @@ fn acts<'a>(history: &'a History, log: &'a Log, causes: &Causes, wanted: &'a str
                 }
             }
             (Ask::DeleteAll { prefix, .. }, Outcome::Unknown(_)) => {
-                if wanted.starts_with(prefix.as_str()) && unclaimed {
+                if wanted.starts_with(prefix.as_str()) && uncertain {
                     push(false, Act::Swept);
                 }
             }
             (ask, outcome) if key(ask) == Some(wanted) => {
-                if let Some((known, act)) = single(ask, outcome, unclaimed, &happened, &version) {
+                if let Some((known, act)) = single(ask, outcome, uncertain, &happened, &version) {
                     push(known, act);
                 }
             }
@@ -202,7 +201,7 @@ fn listed<'a>(items: &'a [State], key: &'a str, selector: &'a Selector) -> Act<'
 fn single<'a>(
     ask: &'a Ask,
     outcome: &'a Outcome,
-    unclaimed: bool,
+    uncertain: bool,
     happened: &dyn Fn(&str) -> Option<Version<'a>>,
     version: &dyn Fn(Option<Revision>) -> Option<Option<Version<'a>>>,
 ) -> Option<(bool, Act<'a>)> {
@@ -222,7 +221,7 @@ fn single<'a>(
                 Outcome::Object(_) => write(Some(false)),
                 Outcome::Gone { .. } => write(Some(true)),
                 Outcome::Unknown(_) if happened(value).is_some() => return Some((false, write(Some(false)))),
-                Outcome::Unknown(_) if unclaimed && *hold == Some(false) => {
+                Outcome::Unknown(_) if uncertain && *hold == Some(false) => {
                     return Some((false, write(Some(true))));
                 }
                 Outcome::Refused { code: 409, .. } if expect.is_some() => Act::Forbidden(only),
@@ -236,7 +235,7 @@ fn single<'a>(
             match outcome {
                 Outcome::Gone { .. } => Act::Delete(only, Some(true)),
                 Outcome::Object(_) => Act::Delete(only, Some(false)),
-                Outcome::Unknown(_) if unclaimed => return Some((false, Act::Delete(only, None))),
+                Outcome::Unknown(_) if uncertain => return Some((false, Act::Delete(only, None))),
                 Outcome::Refused { code: 409, .. } => Act::Forbidden(only),
                 Outcome::Unknown(_) | Outcome::Refused { .. } | Outcome::Listed { .. } => return None,
             }

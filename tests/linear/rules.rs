@@ -208,7 +208,33 @@ fn invalid_writes_are_detected() {
             push(h, 220, 230, get(A), Outcome::Object(a2()));
             push(h, 240, 250, get(A), Outcome::Object(a1()));
         }),
+        (
+            "21 marked by a delete of unknown outcome, and a later delete answers with the same mark",
+            &[],
+            |h| {
+                push(h, 600, 610, delete(B), Outcome::Unknown(String::new()));
+                marked(h);
+            },
+        ),
+        ("22 marked before the delete that answers with the mark", &["read", "linearizable"], marked),
     ]);
+}
+
+fn delete(key: &str) -> Ask {
+    Ask::Delete { key: key.to_owned(), uid: None, expect: None }
+}
+
+/// Adds finalizers to `b`, and a mark of its deletion at revision 16, which a read sees before a delete answers with it.
+fn marked(history: &mut History) {
+    let held = State { held: true, ..b1() };
+    let mark = State { revision: 16, deleting: true, ..held.clone() };
+    history.operations[2] = operation(300, 310, create(&held), Outcome::Object(held.clone()));
+    for stream in &mut history.streams {
+        stream.heard[2].what = What::Event(Added, held.clone());
+        stream.heard.push(StreamLine { at: 1010, what: What::Event(Modified, mark.clone()) });
+    }
+    push(history, 620, 630, get(B), Outcome::Object(mark.clone()));
+    push(history, 640, 650, delete(B), Outcome::Object(mark));
 }
 
 #[test]

@@ -233,7 +233,7 @@ fn clause_form(clause: &Clause<'_>, media: Media, endpoint: Endpoint) -> Option<
         return None;
     }
     let has_version = endpoint != Endpoint::Document;
-    if !given.server_version.is_empty() && !(has_version && given.server_version == "v1") {
+    if !(given.server_version.is_empty() || has_version && given.server_version == "v1") {
         return None;
     }
     let stream = endpoint == Endpoint::Watch && (!given.stream.is_empty() || media == Media::Protobuf);
