@@ -2,10 +2,14 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rustls::pki_types::CertificateDer;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio::net::TcpStream;
+
+use crate::certificate_path;
 
 /// The certificates of the system, for servers without their own.
 const SYSTEM_CERTIFICATES: [&str; 2] =
@@ -40,12 +44,61 @@ pub(crate) fn client_config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, Strin
         return Err("unable to load root certificates: no valid certificate authority data seen".to_owned());
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
+        .map_err(|error| error.to_string())?;
+    let config = match roots.is_empty() {
+        // No certificate is accepted.
+        true => config.with_root_certificates(roots),
+        false => {
+            let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+            let verifier = ServerVerifier(verifier.map_err(|error| error.to_string())?);
+            config.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
+    };
+    Ok(Arc::new(config.with_no_client_auth()))
+}
+
+/// Verifies certificates as rustls does, after a selection of those that may be part of a path: webhooks and issuers choose the chains
+/// that they send.
+#[derive(Debug)]
+struct ServerVerifier(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let path: Vec<CertificateDer<'_>> =
+            certificate_path::intermediates(leaf, intermediates).into_iter().cloned().collect();
+        self.0.verify_server_cert(leaf, &path, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 fn roots(pem: &[u8]) -> RootCertStore {
@@ -83,7 +136,35 @@ pub(crate) fn handshake_error(error: &std::io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// The file has an authority, a certificate of a server, and three with the name of its issuer, of which the last one is the issuer.
+    #[test]
+    fn certificates_of_servers_are_limited() {
+        let text = include_bytes!("peer_certificates/testdata/server_same_subject.pem");
+        let all = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>().expect("PEM");
+        let [authority, leaf, first, second, issuer] = all.as_slice() else { panic!("five certificates") };
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.clone()).expect("an authority");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let verifier = ServerVerifier(verifier.expect("a verifier"));
+        let name = ServerName::try_from("server.test").expect("a name");
+        // 2026-07-02.
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(1_783_000_000));
+        for (case, others, is_valid) in [
+            ("1 the issuer", vec![issuer], true),
+            ("2 another one of its name", vec![first, issuer], true),
+            ("3 too many of its name", vec![first, second, issuer], false),
+            ("4 without the issuer", vec![first, second], false),
+        ] {
+            let others: Vec<_> = others.into_iter().cloned().collect();
+            let verified = verifier.verify_server_cert(leaf, &others, &name, &[], now);
+            assert_eq!(verified.is_ok(), is_valid, "{case}: {verified:?}");
+        }
+    }
 
     #[test]
     fn unusable_authorities_are_reported() {

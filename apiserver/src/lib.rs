@@ -12,6 +12,7 @@ pub mod audit;
 pub mod authentication;
 pub mod authorization;
 mod background;
+mod certificate_path;
 pub mod clock;
 mod cluster_info;
 pub mod custom;

@@ -10,6 +10,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceExt};
 
 use crate::capabilities::{Capabilities, Service as PluginService};
+use crate::driver_name;
 use crate::error::CallError;
 use crate::v1::controller_client::ControllerClient;
 use crate::v1::identity_client::IdentityClient;
@@ -27,6 +28,9 @@ struct Unreached(#[source] BoxError);
 /// Maximum size of a response, in bytes (the default of grpc-go, and so of upstream's sidecars). A response is decoded as a whole, and may
 /// take a hundred times as much memory.
 const LARGEST: usize = 4 << 20;
+
+/// The number of characters of a version that are kept (CSI: Size Limits).
+const VERSION_MAX: usize = 128;
 
 /// The endpoint of a driver that is not identified yet.
 #[derive(Clone)]
@@ -76,13 +80,11 @@ impl Line {
     /// Queries the driver's name, readiness and capabilities.
     ///
     /// # Errors
-    /// The driver does not respond, is not ready, or has no name.
+    /// The driver does not respond, is not ready, or has no valid name.
     pub async fn identify(&self) -> Result<Driver, CallError> {
         let client = || IdentityClient::new(self.transport.clone());
         let info = self.call("GetPluginInfo", client().get_plugin_info(GetPluginInfoRequest {})).await?;
-        if info.name.is_empty() {
-            return Err(CallError::broken("GetPluginInfo: the driver has no name"));
-        }
+        driver_name::check(&info.name).map_err(|why| CallError::broken(format!("GetPluginInfo: {why}")))?;
         let ready = self.call("Probe", client().probe(ProbeRequest {})).await?.ready;
         // An absent value means ready (CSI: Probe).
         if ready == Some(false) {
@@ -97,7 +99,8 @@ impl Line {
             let controller = self.call("ControllerGetCapabilities", asked).await?;
             can = Capabilities::new(&plugin, Some(&controller));
         }
-        Ok(Driver { line: self.clone(), name: info.name, version: info.vendor_version, can })
+        let version = info.vendor_version.chars().take(VERSION_MAX).collect();
+        Ok(Driver { line: self.clone(), name: info.name, version, can })
     }
 
     async fn call<T>(

@@ -7,6 +7,7 @@
 
 pub mod capabilities;
 pub mod driver;
+mod driver_name;
 pub mod drivers;
 pub mod error;
 mod lists;

@@ -10,7 +10,7 @@ use webpki::{
     RequiredEkuNotFoundContext, VerifiedPath,
 };
 
-use super::path;
+use crate::certificate_path;
 
 /// `anyExtendedKeyUsage` and `id-kp-clientAuth` of RFC 5280.
 const CLIENT_PURPOSES: [KeyPurposeId<'static>; 2] = [
@@ -105,7 +105,7 @@ impl AuthoritySet {
             self.0.iter().filter(|authority| authority.limits.permits_time(now)).collect();
         let anchors: Vec<TrustAnchor<'_>> = valid.iter().map(|authority| authority.anchor.clone()).collect();
         // The library ignores the key usage of intermediate certificates.
-        let signing: Vec<CertificateDer<'_>> = path::intermediates(leaf, intermediates)
+        let signing: Vec<CertificateDer<'_>> = certificate_path::intermediates(leaf, intermediates)
             .into_iter()
             .filter(|one| trust_anchor::may_sign(one))
             .cloned()

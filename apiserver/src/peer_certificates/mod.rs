@@ -5,7 +5,6 @@
 //! authority. A result is reused until the certificate ends or the authorities change.
 
 mod authority_set;
-mod path;
 
 use std::sync::Arc;
 use std::time::Duration;

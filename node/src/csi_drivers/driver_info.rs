@@ -12,6 +12,10 @@ use orlop_client::names::{ANN_CSI_NODE_IDS, ANN_MIGRATED_PLUGINS, MIGRATED_PLUGI
 use orlop_csi::v1::NodeGetInfoResponse;
 use serde_json::{Value, json};
 
+/// Maximum size of the keys and values of a topology, bytes: four times the maximum of the specification (CSI: Size Limits). They
+/// become labels of the Node.
+const TOPOLOGY_MAX: usize = 16 << 10;
+
 /// The facts that a driver reports about its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DriverInfo {
@@ -28,6 +32,8 @@ pub(super) struct DriverInfo {
 pub(super) enum DriverError {
     #[error("error adding CSI driver node info: driverNodeID must not be empty")]
     NoNodeId,
+    #[error("the topology of the node has {0} bytes, the maximum is {TOPOLOGY_MAX}")]
+    LargeTopology(usize),
     #[error(
         "detected topology value collision: driver reported {key:?}:{reported:?} but existing label is {key:?}:{there:?}"
     )]
@@ -45,13 +51,16 @@ impl DriverInfo {
             return Err(DriverError::NoNodeId);
         }
         let max = answer.max_volumes_per_node;
+        let topology: BTreeMap<String, String> =
+            answer.accessible_topology.map(|t| t.segments.into_iter().collect()).unwrap_or_default();
+        let bytes = topology.iter().map(|(key, value)| key.len() + value.len()).sum();
+        if bytes > TOPOLOGY_MAX {
+            return Err(DriverError::LargeTopology(bytes));
+        }
         Ok(Self {
             node_id: answer.node_id,
             limit: (max > 0).then(|| i32::try_from(max).unwrap_or(i32::MAX)),
-            topology: answer
-                .accessible_topology
-                .map(|t| t.segments.into_iter().collect())
-                .unwrap_or_default(),
+            topology,
         })
     }
 
@@ -236,6 +245,23 @@ mod tests {
             assert_eq!(facts("n", max, &[]).limit, expected, "{max}");
         }
         assert_eq!(DriverInfo::of(NodeGetInfoResponse::default()), Err(DriverError::NoNodeId));
+    }
+
+    #[test]
+    fn large_topologies_are_refused() {
+        for (count, is_large) in [(1024, false), (1025, true)] {
+            let segments = (0..count).map(|n| (format!("{n:08}"), "12345678".to_owned())).collect();
+            let answer = NodeGetInfoResponse {
+                node_id: "n".to_owned(),
+                accessible_topology: Some(orlop_csi::v1::Topology { segments }),
+                ..NodeGetInfoResponse::default()
+            };
+            assert_eq!(
+                matches!(DriverInfo::of(answer), Err(DriverError::LargeTopology(_))),
+                is_large,
+                "{count}"
+            );
+        }
     }
 
     #[test]

@@ -10,15 +10,18 @@
 //! length and no block takes half the time. Without preallocated zeros, frames are appended.
 
 use parking_lot::Mutex;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use super::disk_space::is_no_space;
 use super::files::{File, Files, is_no_files};
 use super::frame::{Entry, FrameWriter, HEADER, SegmentHeader, StoreId};
 use super::paths::SEGMENT_SUFFIX;
 use super::preallocate::{FIRST_PREALLOCATED, Preallocator};
+use super::refused::Refused;
 use super::scan::{self, Scan, Segment, io};
 use super::segments::{Closed, Segments};
 use crate::{Event, OpenError, Revision};
@@ -46,6 +49,10 @@ pub(crate) struct Journal {
     /// The last attempt to start a segment found too many open files.
     lacks_files: bool,
 }
+
+/// How long to wait for a free file descriptor before a failed rotation cannot be undone, and the time between attempts.
+const FILES_WAIT: Duration = Duration::from_secs(10);
+const FILES_RETRY: Duration = Duration::from_millis(10);
 
 /// Why no segment can start now. The attempt can be repeated.
 const NO_SEGMENT: &str =
@@ -302,7 +309,7 @@ impl Journal {
     }
 
     /// Renames a prepared file to the next segment.
-    fn name(&self, mut file: Box<dyn File>, from: &Path, to: &Path) -> std::io::Result<Box<dyn File>> {
+    fn name(&self, mut file: Box<dyn File>, from: &Path, to: &Path) -> io::Result<Box<dyn File>> {
         file.write_at(0, &SegmentHeader::new(self.store, self.next).encode())?;
         file.sync()?;
         self.files.rename(from, to)?;
@@ -329,51 +336,29 @@ impl Journal {
 }
 
 impl Journal {
-    /// Removes a segment that could not be created.
-    fn discard(&self, path: &Path) -> std::io::Result<()> {
+    /// Removes a segment that could not be created. To sync the directory, it is opened: if too many files are open, the attempt is
+    /// repeated, because after a failure the store could take no more writes.
+    fn discard(&self, path: &Path) -> io::Result<()> {
         match self.files.remove(path) {
-            Ok(()) => self.files.sync_dir(&self.dir),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
         }
-    }
-}
-
-/// Why a group was not appended.
-#[derive(Debug)]
-pub(crate) enum Refused {
-    /// The disk is full, and nothing of the group is in the journal. For [`Journal::rotate`] also: too many files are open.
-    NoSpace(String),
-    /// The state of the journal is unknown.
-    Unknown(String),
-}
-
-impl From<String> for Refused {
-    fn from(why: String) -> Self {
-        Refused::Unknown(why)
-    }
-}
-
-impl From<Refused> for std::io::Error {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::NoSpace(why) => std::io::Error::new(std::io::ErrorKind::StorageFull, why),
-            Refused::Unknown(why) => std::io::Error::other(why),
-        }
-    }
-}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Refused::NoSpace(why) | Refused::Unknown(why) => f.write_str(why),
+        let start = Instant::now();
+        loop {
+            match self.files.sync_dir(&self.dir) {
+                Err(error) if is_no_files(&error) && start.elapsed() < FILES_WAIT => {
+                    std::thread::sleep(FILES_RETRY);
+                }
+                result => return result,
+            }
         }
     }
 }
 
 /// Truncates a torn end, and makes the last frame durable: its sync may have failed in a process that
 /// continued to read it from the page cache, where a second sync alone has no effect.
-fn settle(files: &dyn Files, last: &Segment, torn: u64) -> std::io::Result<Box<dyn File>> {
+fn settle(files: &dyn Files, last: &Segment, torn: u64) -> io::Result<Box<dyn File>> {
     let mut file = files.open(&last.path)?;
     if torn > 0 {
         let path = last.path.display();
@@ -402,7 +387,7 @@ pub(super) fn create_segment(
     store: StoreId,
     first: Revision,
     preallocated: u64,
-) -> std::io::Result<(Box<dyn File>, u64)> {
+) -> io::Result<(Box<dyn File>, u64)> {
     let path = segment_path(dir, first);
     let mut file = files.create(&path)?;
     file.append(&SegmentHeader::new(store, first).encode())?;

@@ -1,14 +1,16 @@
-//! Reopening the served copy after the disk was full.
+//! Reopening the served copy after the disk was full, or too many files were open.
 //!
 //! sled never forgets a failed write, so a copy that met a full disk has to be closed. Events that were fed
 //! to it and not synced may be lost; the journal still has them, and is replayed from where the copy is.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::backlog::BATCH_BYTES;
 use super::disk_space::is_no_space;
 use super::feed::{ErasureMarks, Feeder};
+use super::files::is_no_files;
 use super::frame::Entry;
 use super::guard::guarded;
 use super::paths::StorePaths;
@@ -27,13 +29,17 @@ const LOOKS: u32 = 5;
 const NO_COPY: &str = "the served copy is closed, and could not be opened again yet";
 
 impl<V: View> Upkeep<V> {
-    /// Waits for free space and reopens the copy. Returns false when the store is closed before that.
+    /// Waits until the machine has what the copy lacks, and reopens the copy. Returns false when the store is closed before that.
     /// Meanwhile, writes are accepted until the backlog is full.
-    pub(super) fn recover_from_no_room(&mut self, why: &ServedError) -> Result<bool, ServedError> {
+    pub(super) fn recover_from_shortage(&mut self, why: &io::Error) -> Result<bool, ServedError> {
         let root = self.root.display();
-        tracing::error!(%why, path = %root, "the served copy is out of disk space; it waits for free space");
         self.past.backlog.stall(true);
-        self.write_admission.refused();
+        if is_no_files(why) {
+            tracing::error!(%why, path = %root, "the served copy cannot open a file; it waits until fewer files are open");
+        } else {
+            tracing::error!(%why, path = %root, "the served copy is out of disk space; it waits for free space");
+            self.write_admission.refused();
+        }
         let mut logged = false;
         loop {
             if self.write_admission.has_some() {
@@ -162,6 +168,11 @@ fn is_missing(error: &std::io::Error) -> bool {
 }
 
 fn unreadable(error: OpenError) -> ServedError {
+    if let OpenError::Io { source, .. } = &error
+        && let Some(errno) = source.raw_os_error().filter(|_| is_no_files(source))
+    {
+        return ServedError::System(io::Error::from_raw_os_error(errno));
+    }
     ServedError::Unusable(format!("the journal cannot be read: {error}"))
 }
 

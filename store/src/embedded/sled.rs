@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::files::create_private_dir;
+use super::files::{create_private_dir, is_no_files};
 
 /// Small segments keep the file small: sled frees only whole ones.
 const SEGMENT: usize = 1 << 20;
@@ -73,7 +73,7 @@ fn note(dir: &Path) -> io::Result<()> {
 /// Why an operation on the served copy failed.
 #[derive(Debug)]
 pub(crate) enum ServedError {
-    /// A system error (disk full, permission denied): the copy itself may be intact.
+    /// A system error (disk full, too many open files, permission denied): the copy itself may be intact.
     System(io::Error),
     /// The copy cannot be used.
     Unusable(String),
@@ -104,6 +104,7 @@ impl From<io::Error> for ServedError {
             Kind::StorageFull | Kind::QuotaExceeded | Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
                 ServedError::System(error)
             }
+            _ if is_no_files(&error) => ServedError::System(error),
             _ => ServedError::Unusable(format!("sled: {error}")),
         }
     }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use super::disk_space::is_no_space;
 use super::erasure::{Erasure, ErasurePace};
 use super::feed::Feeder;
+use super::files::is_no_files;
 use super::lock::Lock;
 use super::read::Past;
 use super::segments::Segments;
@@ -167,9 +168,9 @@ impl<V: View> Upkeep<V> {
             match self.round(&mut rounds) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(ServedError::System(error)) if is_no_space(&error) => {
+                Err(ServedError::System(error)) if is_no_space(&error) || is_no_files(&error) => {
                     rounds.shrinking = None;
-                    match self.recover_from_no_room(&ServedError::System(error)) {
+                    match self.recover_from_shortage(&error) {
                         Ok(true) => rounds.unsynced = 1,
                         Ok(false) => break,
                         Err(error) => {

@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
+use crate::driver_name;
 use crate::registration::registration_client::RegistrationClient;
 use crate::registration::{InfoRequest, PluginInfo, RegistrationStatus};
 use crate::socket;
@@ -203,7 +204,11 @@ async fn register(path: &Path) -> Option<PluginInfo> {
         }
         Err(_) => return None,
     };
-    if info.r#type != CSI_PLUGIN || info.name.is_empty() {
+    if info.r#type != CSI_PLUGIN {
+        return None;
+    }
+    if let Err(why) = driver_name::check(&info.name) {
+        tracing::debug!(socket = %path.display(), why, "cannot register the driver of this socket");
         return None;
     }
     let info = PluginInfo {

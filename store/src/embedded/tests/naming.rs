@@ -10,7 +10,8 @@ use bytes::Bytes;
 
 use crate::Revision;
 use crate::embedded::frame::{Entry, StoreId};
-use crate::embedded::journal::{Journal, Refused};
+use crate::embedded::journal::Journal;
+use crate::embedded::refused::Refused;
 use crate::embedded::scan::{self, Scan};
 use crate::testing::faulty::{Fault, Faulty, Op};
 
@@ -261,6 +262,32 @@ fn too_many_open_files_at_rotation_continue_the_old_segment() {
             assert!(scan.segments.len() == segments || matches!(turn, Turn::TooLong), "{name}");
         }
     }
+}
+
+/// Another thread may take the last descriptor again before the new file is removed.
+#[test]
+fn rotation_is_undone_as_soon_as_a_file_can_be_opened() {
+    let dir = super::scratch();
+    let files = Faulty::new(u64::MAX);
+    let store = StoreId::new();
+    let (mut journal, mut entries, length) = before(Turn::Full, dir.path(), &files, store);
+    let first = files.count(Op::SyncDir);
+    let fault = Fault { op: Some(Op::SyncDir), nth: first, for_good: true, is_full: false };
+    files.fail_as(fault, rustix::io::Errno::MFILE.raw_os_error());
+    let failing = files.clone();
+    let closer = std::thread::spawn(move || {
+        while failing.count(Op::SyncDir) < first + 4 {
+            std::thread::yield_now();
+        }
+        failing.heal();
+    });
+    let next = entry(entries.len() as u64 + 1, length);
+    journal.append_entries(std::slice::from_ref(&next)).unwrap();
+    closer.join().unwrap();
+    entries.push(next);
+    let scan = scanned(dir.path(), &files, store, "after it");
+    assert_eq!(held(&files, &scan, store), entries);
+    assert_eq!(scan.segments.len(), 1);
 }
 
 #[test]

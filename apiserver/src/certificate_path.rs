@@ -14,7 +14,7 @@ const BYTES_MAX: usize = 16 << 10;
 const OF_SUBJECT_MAX: usize = 2;
 
 /// The intermediate certificates of a chain that may be part of a path from its first certificate.
-pub(super) fn intermediates<'c>(
+pub(crate) fn intermediates<'c>(
     leaf: &[u8],
     others: &'c [CertificateDer<'c>],
 ) -> Vec<&'c CertificateDer<'c>> {
