@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use orlop_apimachinery::input_file;
+use orlop_apiserver::aggregation::identity::ProxyIdentity;
 use orlop_apiserver::authentication::oidc::{OidcSettings, check_authorities};
 use orlop_apiserver::authentication::webhook::{MAX_ANSWER, ReviewPost, ReviewPostError, WebhookSettings};
 use orlop_apiserver::authentication::{AuthConfig, PageSignIn};
@@ -16,7 +17,7 @@ use orlop_auth::service_account::key_file::{self, KeyFileError};
 use orlop_auth::service_account::legacy::LegacyClaims;
 use orlop_auth::token_file::{TokenFile, TokenFileError};
 use orlop_cli::config::{
-    ListenConfig, LoopbackAccess, OidcOptions, ServiceAccountOptions, TokenWebhookOptions,
+    ListenConfig, LoopbackAccess, OidcOptions, ServiceAccountOptions, TlsFiles, TokenWebhookOptions,
 };
 use orlop_controller::account_tokens::signer::{TokenSigner, TokenSubject};
 
@@ -38,6 +39,8 @@ pub(crate) enum AuthenticationError {
     Key { flag: &'static str, path: PathBuf, error: KeyFileError },
     #[error("--oidc-ca-file {}: {problem}", path.display())]
     Authorities { path: PathBuf, problem: String },
+    #[error("{0}")]
+    ProxyClient(String),
 }
 
 /// Authentication, with the content of its files. The authorities of client certificates are empty until the listener reads them.
@@ -65,6 +68,15 @@ pub(crate) async fn read(listen: &ListenConfig) -> Result<AuthConfig, Authentica
             LoopbackAccess::OwnUser | LoopbackAccess::Closed => Some(rustix::process::geteuid().as_raw()),
         },
     })
+}
+
+/// The certificate for requests to aggregated API servers.
+pub(crate) fn proxy_identity(
+    files: Option<&TlsFiles>,
+) -> Result<Option<Arc<ProxyIdentity>>, AuthenticationError> {
+    let Some(TlsFiles { certificate, key }) = files else { return Ok(None) };
+    let identity = ProxyIdentity::read(certificate.clone(), key.clone());
+    identity.map(|identity| Some(Arc::new(identity))).map_err(AuthenticationError::ProxyClient)
 }
 
 /// Service account tokens, with the keys of files.

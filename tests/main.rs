@@ -8,6 +8,7 @@
 
 mod addresses;
 mod admission;
+mod aggregation;
 mod api;
 mod attach;
 mod audit;

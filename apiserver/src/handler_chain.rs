@@ -23,7 +23,7 @@ use crate::encode::{COMPRESS_ABOVE, LongBody, answer};
 use crate::exchange::header_text;
 use crate::routes::offload;
 use crate::state::Inner;
-use crate::{audit, authentication, authorization, handler, limits, unread_body};
+use crate::{aggregation, audit, authentication, authorization, handler, limits, unread_body};
 
 /// The handlers behind audit log, limits and authorization. A request has a user when it arrives here.
 #[derive(Clone)]
@@ -52,7 +52,11 @@ impl HandlerChain {
             Ok(response) => response.map(Body::new),
             Err(never) => match never {},
         };
-        let computed = |request| offload::bodies(server, request, compressed);
+        let routed = async move |request: Request| match server.aggregation.of_path(request.uri().path()) {
+            Some(remote) => aggregation::forward(server, &remote, request).boxed().await,
+            None => compressed(request).await,
+        };
+        let computed = |request| offload::bodies(server, request, routed);
         let authorized = |request| authorization::authorize(server, request, computed);
         let admitted = |request| limits::admit(&server.limits, request, authorized);
         let impersonated =

@@ -1,12 +1,15 @@
-//! Connections to HTTPS servers: webhooks of admission, and OpenID Connect issuers.
+//! Connections to HTTPS servers: webhooks of admission, OpenID Connect issuers, and aggregated API servers.
 
 use std::sync::{Arc, LazyLock};
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, WantsVerifier,
+};
 use tokio::net::TcpStream;
 
 use crate::certificate_path;
@@ -29,11 +32,19 @@ pub(crate) async fn connect(host: &str, port: u16) -> Result<TcpStream, String> 
     })
 }
 
+/// A certificate of this server for connections to others, if it has one.
+pub(crate) type OwnCertificate = Option<Arc<dyn ResolvesClientCert>>;
+
 /// The TLS configuration for a server with a certificate of these authorities (PEM); without any, of those of the system.
 ///
 /// # Errors
 /// The text contains no certificate of an authority.
 pub(crate) fn client_config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, String> {
+    config_with(ca_bundle, None)
+}
+
+/// Like [`client_config`], with a certificate of this server.
+pub(crate) fn config_with(ca_bundle: &[u8], own: OwnCertificate) -> Result<Arc<ClientConfig>, String> {
     /// Read at the first use.
     static SYSTEM: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
         let found = SYSTEM_CERTIFICATES.iter().find_map(|path| std::fs::read(path).ok());
@@ -44,19 +55,80 @@ pub(crate) fn client_config(ca_bundle: &[u8]) -> Result<Arc<ClientConfig>, Strin
         return Err("unable to load root certificates: no valid certificate authority data seen".to_owned());
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    let config = match roots.is_empty() {
+    if roots.is_empty() {
         // No certificate is accepted.
-        true => config.with_root_certificates(roots),
-        false => {
-            let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
-            let verifier = ServerVerifier(verifier.map_err(|error| error.to_string())?);
-            config.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
-        }
-    };
-    Ok(Arc::new(config.with_no_client_auth()))
+        let config = builder(provider)?.with_root_certificates(roots);
+        return Ok(Arc::new(config.with_no_client_auth()));
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
+    let verifier = ServerVerifier(verifier.map_err(|error| error.to_string())?);
+    finished(builder(provider)?, Arc::new(verifier), own)
+}
+
+/// The TLS configuration for a server with any certificate.
+///
+/// # Errors
+/// The library supports no version of the protocol.
+pub(crate) fn unverified_config(own: OwnCertificate) -> Result<Arc<ClientConfig>, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    finished(builder(provider.clone())?, Arc::new(AnyServer(provider)), own)
+}
+
+fn builder(provider: Arc<CryptoProvider>) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, String> {
+    ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())
+}
+
+fn finished(
+    builder: ConfigBuilder<ClientConfig, WantsVerifier>,
+    verifier: Arc<dyn ServerCertVerifier>,
+    own: OwnCertificate,
+) -> Result<Arc<ClientConfig>, String> {
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    Ok(Arc::new(match own {
+        Some(own) => builder.with_client_cert_resolver(own),
+        None => builder.with_no_client_auth(),
+    }))
+}
+
+/// Accepts any certificate whose key the server has.
+#[derive(Debug)]
+struct AnyServer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _leaf: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 /// Verifies certificates as rustls does, after a selection of those that may be part of a path: webhooks and issuers choose the chains

@@ -7,6 +7,7 @@
 //! in a router.
 
 pub mod admission;
+pub mod aggregation;
 mod allocation;
 pub mod audit;
 pub mod authentication;

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::admission::Chain;
 use crate::admission::policy::StoredPolicies;
 use crate::admission::webhook::{StoredWebhooks, WebhookClient};
+use crate::aggregation::{self, Aggregation};
 use crate::audit::Audit;
 use crate::audit::metrics::AuditMetrics;
 use crate::authentication::page_router::OpenPage;
@@ -131,6 +132,7 @@ impl Server {
             policies: StoredPolicies::new(store.clone()),
             webhooks: StoredWebhooks::new(store.clone()),
             webhook_client: WebhookClient::new(limits.memory.clone()),
+            aggregation: Aggregation::new(config.proxy_identity.clone()),
             store,
             kinds,
             admission,
@@ -164,6 +166,7 @@ impl Server {
         inner.limits.read_flow_control(&inner.store.head());
         let tasks = TaskTracker::new();
         tasks.spawn(crd_controller::follow(inner.clone()));
+        tasks.spawn(aggregation::follow(inner.clone()));
         tasks.spawn(background::keep_system_objects(inner.clone()));
         tasks.spawn(background::keep_flow_conditions(inner.clone()));
         let (limits, closing) = (inner.limits.clone(), inner.closing.clone());

@@ -13,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::admission::policy::StoredPolicies;
 use crate::admission::webhook::{StoredWebhooks, WebhookClient};
 use crate::admission::{Chain, NODE_RESTRICTION, SERVICE_ACCOUNT};
+use crate::aggregation::Aggregation;
+use crate::aggregation::identity::ProxyIdentity;
 use crate::audit::Audit;
 use crate::audit::config::AuditConfig;
 use crate::authentication::{AuthConfig, Authenticators};
@@ -57,6 +59,8 @@ pub struct Config {
     /// List the group `orlop.dev` in discovery and OpenAPI. Its endpoints are served in any case; disable this to
     /// match upstream's documents exactly.
     pub lists_own_group: bool,
+    /// The certificate with which the server forwards requests to aggregated API servers.
+    pub proxy_identity: Option<Arc<ProxyIdentity>>,
     /// Authentication. Token reviews use it, and [`crate::Server::protect`] puts it in front of a router.
     pub auth: AuthConfig,
     /// How requests are authorized, in order.
@@ -120,6 +124,7 @@ impl Default for Config {
             min_request_timeout: Duration::from_secs(1800),
             extra_field_selectors: true,
             lists_own_group: true,
+            proxy_identity: None,
             auth: AuthConfig::default(),
             authorization: vec![AuthorizationMode::AlwaysAllow],
             authorization_webhooks: Vec::new(),
@@ -166,6 +171,8 @@ pub(crate) struct Inner {
     /// The admission webhooks of the store.
     pub(crate) webhooks: StoredWebhooks,
     pub(crate) webhook_client: WebhookClient,
+    /// The API groups of other servers.
+    pub(crate) aggregation: Aggregation,
     pub(crate) authorizer: Authorizer,
     /// `None` if the audit log is disabled.
     pub(crate) audit: Option<Arc<Audit>>,

@@ -99,6 +99,7 @@ pub(crate) async fn serve(
     files::check_limit()?;
     let auth = authentication::read(listen).await?;
     let service_accounts = authentication::service_accounts(&listen.authentication.service_accounts)?;
+    let proxy_identity = authentication::proxy_identity(listen.authentication.proxy_client.as_ref())?;
     let audit_files = audit::read(&config.audit).await?;
     let authorization = authorization::read(&config.authorization).await?;
     let root_ca = match loops {
@@ -135,6 +136,7 @@ pub(crate) async fn serve(
             |name| loops.is_some_and(|loops| manager::selects(&settings::controllers(loops, None), name));
         let settings = Config {
             auth,
+            proxy_identity,
             service_accounts,
             authorization: authorization.modes,
             authorization_webhooks: authorization.webhooks,

@@ -60,7 +60,7 @@ pub(crate) struct Served {
     /// Whether discovery lists the group of orlop's own endpoints.
     pub(crate) lists_own: bool,
     /// The discovery document with these kinds, built on first use.
-    pub(crate) discovery: OnceCell<Discovery>,
+    pub(crate) discovery: OnceCell<Arc<Discovery>>,
     /// The OpenAPI documents with these kinds, built on first use.
     pub(crate) openapi: OnceLock<CustomOpenApi>,
     /// Held while `openapi` is read, which may build it.

@@ -32,7 +32,7 @@ use orlop_api::status::ApiError;
 /// The size of the aggregated discovery document.
 #[cfg(test)]
 pub(crate) fn aggregated_size(served: &crate::custom::Served) -> usize {
-    discovery::named(served).bytes.len()
+    discovery::named(served, &crate::aggregation::Remotes::default()).bytes.len()
 }
 
 /// The router of the non-resource endpoints. Any other path falls through to the resources.
@@ -76,7 +76,8 @@ async fn root(State(server): State<Arc<Inner>>, headers: HeaderMap) -> Response 
     .map(str::to_owned)
     .to_vec();
     paths.extend([openid::CONFIGURATION, openid::KEYS].map(str::to_owned));
-    for (group, versions) in discovery::groups(&served) {
+    let remotes = server.aggregation.now();
+    for (group, versions) in discovery::groups(&served, &remotes) {
         paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
         paths.push(format!("/apis/{group}"));
     }

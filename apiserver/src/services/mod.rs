@@ -5,6 +5,7 @@
 //! the service, so allocations survive restarts and crashes. Between allocation and commit, the request holds the
 //! address in [`Pool`], so that no other request receives it.
 
+pub(crate) mod backend;
 pub mod pool;
 pub mod range;
 

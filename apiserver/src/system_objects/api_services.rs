@@ -49,6 +49,15 @@ const PRIORITY: i32 = 15;
 /// The priorities of the groups of custom kinds and of their versions.
 const CUSTOM: (i32, i32) = (1000, 100);
 
+/// The priority of a group of this server in discovery.
+pub(crate) fn group_priority(group: &str) -> i32 {
+    GROUPS
+        .iter()
+        .chain([&RESOURCE])
+        .find(|(known, _)| *known == group)
+        .map_or(CUSTOM.0, |(_, priority)| *priority)
+}
+
 /// A group and a version.
 type GroupVersion = (&'static str, &'static str);
 

@@ -44,6 +44,12 @@ pub(crate) struct AuthenticationArgs {
     pub(crate) webhook: TokenWebhookArgs,
     #[command(flatten)]
     pub(crate) front_proxy: FrontProxyArgs,
+    /// Client certificate (PEM) with which the server forwards requests to aggregated API servers
+    #[arg(long, value_name = "FILE", requires = "proxy_client_key_file")]
+    pub(crate) proxy_client_cert_file: Option<PathBuf>,
+    /// Private key (PEM) of the certificate of --proxy-client-cert-file
+    #[arg(long, value_name = "FILE", requires = "proxy_client_cert_file")]
+    pub(crate) proxy_client_key_file: Option<PathBuf>,
 }
 
 /// Service account tokens.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use orlop_apiserver::authentication::config::{FrontProxyConfig, OidcConfig};
 use orlop_apiserver::authentication::webhook::ReviewVersion;
 
+use super::tls_files::TlsFiles;
 use crate::args::{
     AuthenticationArgs, FrontProxyArgs, OidcArgs, ReviewVersionArg, ServiceAccountArgs, TokenWebhookArgs,
 };
@@ -33,6 +34,8 @@ pub struct AuthenticationOptions {
     pub webhook: Option<TokenWebhookOptions>,
     /// The front proxy.
     pub front_proxy: Option<FrontProxyOptions>,
+    /// The certificate for requests to aggregated API servers.
+    pub proxy_client: Option<TlsFiles>,
 }
 
 /// Service account tokens.
@@ -133,6 +136,10 @@ impl AuthenticationOptions {
             oidc: oidc(args.oidc)?,
             webhook: webhook(args.webhook),
             front_proxy: front_proxy(args.front_proxy)?,
+            proxy_client: args
+                .proxy_client_cert_file
+                .zip(args.proxy_client_key_file)
+                .map(|(certificate, key)| TlsFiles { certificate, key }),
         })
     }
 

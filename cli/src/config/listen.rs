@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::authentication::AuthenticationOptions;
 use super::loopback::{CredentialDemand, LoopbackAccess};
+use super::tls_files::TlsFiles;
 use crate::args::ListenArgs;
 
 /// Where and how the API server listens; validated.
@@ -55,15 +56,6 @@ pub enum TlsSource {
         /// Further DNS names and IP addresses of the certificate.
         names: Vec<String>,
     },
-}
-
-/// The server's certificate and its key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The certificate with its chain (PEM).
-    pub certificate: PathBuf,
-    /// The private key (PEM).
-    pub key: PathBuf,
 }
 
 /// Flags that conflict.

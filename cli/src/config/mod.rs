@@ -17,6 +17,7 @@ mod loopback;
 mod nodes;
 mod remote;
 pub mod settings;
+mod tls_files;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -39,13 +40,14 @@ pub use self::authorization::AuthorizationOptions;
 use self::caller::Caller;
 pub use self::error::ConfigError;
 use self::error::wrong;
-pub use self::listen::{ListenConfig, TlsFiles, TlsSource};
+pub use self::listen::{ListenConfig, TlsSource};
 use self::loopback::CredentialDemand;
 pub use self::loopback::LoopbackAccess;
 pub use self::nodes::Nodes;
 pub(crate) use self::remote::is_here;
 use self::remote::remote;
 pub use self::remote::{host_of, url_of};
+pub use self::tls_files::TlsFiles;
 use crate::args::{
     AgentArgs, ApiArgs, AuditArgs, AuditLogArgs, AuthenticationArgs, AuthorizationArgs, Cli, Command,
     EncryptionArgs, GcArgs, KeysCommand, KubeconfigCommand, LabArgs, ListenArgs, LoopArgs, NodeCommand,

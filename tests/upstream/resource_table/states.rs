@@ -72,11 +72,7 @@ pub(super) const STATES: &[(&str, State, &str)] = &[
         "[Admission](admission.md#webhooks)",
     ),
     ("apiextensions.k8s.io/customresourcedefinitions", Served, "[Custom resources](custom-resources.md)"),
-    (
-        "apiregistration.k8s.io/apiservices",
-        StoredOnly,
-        "the server writes those of its own groups, and forwards no requests to other servers",
-    ),
+    ("apiregistration.k8s.io/apiservices", Served, "[Aggregated API servers](aggregated-servers.md)"),
     ("apps/controllerrevisions", Served, "the history of DaemonSets and StatefulSets"),
     ("apps/daemonsets", Served, "[Workloads](workloads.md)"),
     ("apps/deployments", Served, "[Workloads](workloads.md)"),

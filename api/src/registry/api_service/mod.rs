@@ -1,5 +1,4 @@
-//! The `APIService` kind: the server of an API group and version. Objects for other servers are stored and validated; requests are
-//! not forwarded to them.
+//! The `APIService` kind: the server of an API group and version. The API server forwards the requests of such a group to it.
 //!
 //! Upstream: kube-aggregator pkg/apis/apiregistration, pkg/registry/apiservice.
 

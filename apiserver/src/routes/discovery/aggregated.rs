@@ -11,6 +11,7 @@ use sha2::{Digest, Sha512};
 use super::form::refuse;
 use super::groups::{VERSION, groups};
 use super::resources::{kinds_of, subresources, verbs};
+use crate::aggregation::Remotes;
 use crate::custom::Served;
 use crate::custom::documents::Discovery;
 use crate::encode::negotiate::Media;
@@ -21,24 +22,28 @@ use orlop_api::status::ApiError;
 
 /// The aggregated document of the core group.
 pub(super) static CORE: LazyLock<Discovery> =
-    LazyLock::new(|| document(&Served::default(), vec![("", vec![VERSION])]));
+    LazyLock::new(|| document(&Served::default(), &Remotes::default(), vec![("", vec![VERSION])]));
 
 /// The aggregated document of the named groups.
-pub(crate) fn named(served: &Served) -> Discovery {
-    document(served, groups(served))
+pub(crate) fn named(served: &Served, remotes: &Remotes) -> Discovery {
+    document(served, remotes, groups(served, remotes))
 }
 
-fn document(served: &Served, groups: Vec<(&'static str, Vec<&'static str>)>) -> Discovery {
+fn document(served: &Served, remotes: &Remotes, groups: Vec<(&str, Vec<&str>)>) -> Discovery {
     let items: Vec<Value> = groups
         .into_iter()
         .map(|(group, versions)| {
             let versions: Vec<Value> = versions
                 .into_iter()
-                .map(|version| {
-                    json!({
+                .map(|version| match remotes.get(group, version) {
+                    None => json!({
                         "version": version, "resources": discovered(served, group, version),
                         "freshness": "Current",
-                    })
+                    }),
+                    Some(remote) => json!({
+                        "version": version, "resources": &*remote.resources,
+                        "freshness": if remote.is_available { "Current" } else { "Stale" },
+                    }),
                 })
                 .collect();
             let metadata = if group.is_empty() { json!({}) } else { json!({ "name": group }) };

@@ -2,9 +2,11 @@
 
 use orlop_apimachinery::version::version_order;
 
+use crate::aggregation::{RemoteGroup, Remotes};
 use crate::custom::Served;
 use crate::insight;
 use crate::registry::KINDS;
+use crate::system_objects::api_services;
 
 /// Groups in upstream's order, which decides between kinds with the same short name. Groups without a kind are
 /// not listed.
@@ -33,9 +35,29 @@ const GROUP_ORDER: &[&str] = &[
 /// The version of the core group.
 pub(super) const VERSION: &str = "v1";
 
-/// The named groups that have kinds, with their versions, preferred version first. Groups of custom kinds follow
-/// those of built-in kinds.
-pub(crate) fn groups(served: &Served) -> Vec<(&'static str, Vec<&'static str>)> {
+/// The named groups with their versions, preferred version first. Groups of custom kinds follow those of built-in kinds, and groups of
+/// other servers are where their priority places them.
+pub(crate) fn groups<'a>(served: &Served, remotes: &'a Remotes) -> Vec<(&'a str, Vec<&'a str>)> {
+    let mut groups: Vec<(&'a str, Vec<&'a str>)> = own_groups(served);
+    for RemoteGroup { name, versions, priority } in remotes.groups() {
+        if let Some((_, known)) = groups.iter_mut().find(|(known, _)| *known == name) {
+            let new: Vec<&str> = versions.into_iter().filter(|version| !known.contains(version)).collect();
+            known.extend(new);
+            continue;
+        }
+        let rank = |group: &str| match remotes.priority(group) {
+            Some(priority) => priority,
+            None => api_services::group_priority(group).into(),
+        };
+        // The group of APIServices is always first.
+        let place = groups.iter().skip(1).position(|(known, _)| rank(known) < priority);
+        groups.insert(place.map_or(groups.len(), |place| place + 1), (name, versions));
+    }
+    groups
+}
+
+/// The groups of this server.
+fn own_groups(served: &Served) -> Vec<(&'static str, Vec<&'static str>)> {
     let mut groups: Vec<(&'static str, Vec<&'static str>)> = GROUP_ORDER
         .iter()
         .copied()

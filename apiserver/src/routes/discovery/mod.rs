@@ -59,16 +59,25 @@ async fn core_versions(headers: HeaderMap) -> Response {
 }
 
 /// The aggregated document of the named groups, which may have many kinds: it is built on the threads for expensive requests.
-async fn discovery<'a>(
+async fn discovery(
     server: &Inner,
-    served: &'a Arc<Served>,
+    served: &Arc<Served>,
     client: Option<Client>,
-) -> Result<&'a Discovery, ApiError> {
+) -> Result<Arc<Discovery>, ApiError> {
+    let remotes = server.aggregation.now();
     let build = || {
-        let served = served.clone();
-        server.compute.run(client, async move { Ok(named(&served)) })
+        let (served, remotes) = (served.clone(), remotes.clone());
+        server.compute.run(client, async move { Ok(Arc::new(named(&served, &remotes))) })
     };
-    served.discovery.get_or_try_init(build).await
+    if remotes.is_empty() {
+        return served.discovery.get_or_try_init(build).await.cloned();
+    }
+    if let Some(known) = server.aggregation.document(served, &remotes) {
+        return Ok(known);
+    }
+    let built = build().await?;
+    server.aggregation.cache(served.clone(), remotes, built.clone());
+    Ok(built)
 }
 
 async fn group_list(
@@ -80,11 +89,12 @@ async fn group_list(
     match form(accept(&headers), ServedBy::Handler) {
         Ok(Form::Aggregated(media)) => match discovery(&server, &served, client.map(|client| client.0)).await
         {
-            Ok(document) => aggregated(&headers, media, document),
+            Ok(document) => aggregated(&headers, media, &document),
             Err(error) => refuse(&headers, &error),
         },
         Ok(Form::Legacy) => {
-            let groups = groups(&served);
+            let remotes = server.aggregation.now();
+            let groups = groups(&served, &remotes);
             let groups: Vec<Value> =
                 groups.iter().map(|(group, versions)| Value::Object(group_entry(group, versions))).collect();
             legacy(
@@ -114,7 +124,8 @@ async fn one_group(
     headers: HeaderMap,
     Path(group): Path<String>,
 ) -> Response {
-    let groups = groups(&server.kinds.now());
+    let (served, remotes) = (server.kinds.now(), server.aggregation.now());
+    let groups = groups(&served, &remotes);
     let Some((_, versions)) = groups.iter().find(|(known, _)| *known == group) else {
         return answer::text(404, "404 page not found\n");
     };
@@ -138,8 +149,8 @@ async fn group_resources(
     headers: HeaderMap,
     Path((group, version)): Path<(String, String)>,
 ) -> Response {
-    let served = server.kinds.now();
-    let groups = groups(&served);
+    let (served, remotes) = (server.kinds.now(), server.aggregation.now());
+    let groups = groups(&served, &remotes);
     let Some((_, versions)) = groups.iter().find(|(known, _)| *known == group) else {
         return answer::text(404, "404 page not found\n");
     };

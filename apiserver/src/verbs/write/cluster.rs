@@ -1,6 +1,5 @@
 //! The cluster around a request, for admission: the newest snapshot, the served kinds and the authorizer.
 
-use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
@@ -11,7 +10,6 @@ use orlop_auth::UserInfo;
 use orlop_auth::request_info::RequestInfo;
 use orlop_crd::expression::AccessAnswer;
 use orlop_store::Snapshot;
-use serde_json::Value;
 
 use crate::admission::Lookup as _;
 use crate::admission::matching::NamespaceLabels;
@@ -20,6 +18,7 @@ use crate::admission::webhook::{Resolves, WebhookService};
 use crate::authorization::parameters::ParameterKinds;
 use crate::projection::Projection;
 use crate::registry::{self, KINDS, KindRef};
+use crate::services::backend::{NoBackend, backend};
 use crate::state::Inner;
 use crate::verbs::request::{HeadLookup, Request};
 
@@ -120,52 +119,15 @@ impl Resolves for ClusterHead<'_> {
         let WebhookService { namespace, name, port, .. } = service;
         let found = self.builtin("", "services", namespace, name);
         let found = found.ok_or_else(|| format!("service {name:?} not found"))?;
-        if found.str_at(&["spec", "type"]) == "ExternalName" {
-            return Ok((found.str_at(&["spec", "externalName"]).to_owned(), *port));
-        }
-        let ports = found.at(&["spec", "ports"]).and_then(Value::as_array);
-        let chosen = ports.into_iter().flatten().find(|one| one["port"] == *port);
-        let chosen = chosen.ok_or_else(|| format!("no service port {port} found for service {name:?}"))?;
-        let port_name = chosen["name"].as_str().unwrap_or_default();
         let slices = registry::by_resource("discovery.k8s.io", "v1", "endpointslices");
         let listed = |kind| self.read(|lookup| lookup.list(kind, Some(namespace)).collect::<Vec<_>>());
-        let slices = slices.into_iter().filter_map(listed).flatten();
-        let of_service = |slice: &Object| {
-            let label = slice.labels().and_then(|labels| labels.get("kubernetes.io/service-name"));
-            label.and_then(Value::as_str) == Some(name)
-        };
-        slices
-            .filter(of_service)
-            .find_map(|slice| ready_address(&slice, port_name))
-            .ok_or_else(|| format!("no endpoints available for service {name:?}"))
-    }
-}
-
-/// A ready endpoint of a slice, and its port with this name.
-fn ready_address(slice: &Object, port_name: &str) -> Option<(String, u16)> {
-    let list = |name: &str| slice.at(&[name]).and_then(Value::as_array).into_iter().flatten();
-    let port = list("ports").find(|one| one["name"].as_str().unwrap_or_default() == port_name)?;
-    let port = u16::try_from(port["port"].as_u64()?).ok()?;
-    let endpoint = list("endpoints").find(|one| one["conditions"]["ready"] != false)?;
-    let address = endpoint["addresses"].get(0)?.as_str()?;
-    address.parse::<IpAddr>().ok().map(|address| (address.to_string(), port))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn first_ready_endpoint_with_the_port_is_chosen() {
-        let slice = Object::from_value(json!({
-            "ports": [{"name": "https", "port": 8443}],
-            "endpoints": [
-                {"addresses": ["10.0.0.1"], "conditions": {"ready": false}}, {"addresses": ["10.0.0.2"]},
-            ],
-        }));
-        assert_eq!(ready_address(&slice, "https"), Some(("10.0.0.2".to_owned(), 8443)));
-        assert_eq!(ready_address(&slice, "http"), None);
+        backend(&found, *port, slices.into_iter().filter_map(listed).flatten()).map_err(|missing| {
+            match missing {
+                NoBackend::Port => format!("no service port {port} found for service {name:?}"),
+                NoBackend::Slices | NoBackend::Address { .. } => {
+                    format!("no endpoints available for service {name:?}")
+                }
+            }
+        })
     }
 }

@@ -1,0 +1,77 @@
+//! Checks whether a server responds, and reads the resources that it serves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use http::{Request, header};
+use http_body_util::{BodyExt as _, Limited};
+use serde_json::Value;
+
+use super::condition::Availability;
+use super::identity::ProxyIdentity;
+use super::{RemoteService, discovered, exchange};
+
+/// Maximum duration of a check.
+const WITHIN: Duration = Duration::from_secs(5);
+/// Maximum size of the list of resources, bytes.
+const LONGEST: usize = 512 << 10;
+/// The user of the check, which may read the resources in any case.
+const USER: (&str, &str) = ("system:kube-aggregator", "system:masters");
+
+/// The result of a check.
+pub(super) struct Checked {
+    pub(super) availability: Availability,
+    /// The resources, if the server has listed them.
+    pub(super) resources: Option<Vec<Value>>,
+}
+
+impl Checked {
+    /// The result without a request.
+    pub(super) fn unavailable(availability: Availability) -> Self {
+        Checked { availability, resources: None }
+    }
+}
+
+/// Requests the resources of a version.
+pub(super) async fn check(remote: &RemoteService, identity: Option<&Arc<ProxyIdentity>>) -> Checked {
+    let shown = match &remote.address {
+        Ok((host, port)) if host.contains(':') => format!("https://[{host}]:{port}{}", remote.path()),
+        Ok((host, port)) => format!("https://{host}:{port}{}", remote.path()),
+        Err(why) => return Checked::unavailable(Availability::Failed(why.clone())),
+    };
+    let read = tokio::time::timeout(WITHIN, read(remote, identity, &shown)).await;
+    let read = read.unwrap_or_else(|_| Err(format!("Get {shown:?}: context deadline exceeded")));
+    match read {
+        Ok(resources) => Checked { availability: Availability::Passed, resources },
+        Err(why) => {
+            let why = format!("failing or missing response from {shown}: {why}");
+            Checked::unavailable(Availability::Failed(why))
+        }
+    }
+}
+
+async fn read(
+    remote: &RemoteService,
+    identity: Option<&Arc<ProxyIdentity>>,
+    shown: &str,
+) -> Result<Option<Vec<Value>>, String> {
+    let request = Request::get(remote.path())
+        .header(header::ACCEPT, "application/json")
+        .header("x-remote-user", USER.0)
+        .header("x-remote-group", USER.1)
+        .body(Body::empty())
+        .map_err(|error| error.to_string())?;
+    let response = exchange::send(remote, identity, request).await;
+    let response = response.map_err(|why| format!("Get {shown:?}: {why}"))?;
+    if !response.status().is_success() {
+        return Err(format!("bad status from {shown}: {}", response.status().as_u16()));
+    }
+    // A server that responds is available, whatever its list contains.
+    let Ok(body) = Limited::new(response.into_body(), LONGEST).collect().await else { return Ok(None) };
+    let parsed = tokio::task::spawn_blocking(move || {
+        let document: Value = serde_json::from_slice(&body.to_bytes()).ok()?;
+        discovered::resources(&document)
+    });
+    Ok(parsed.await.ok().flatten())
+}

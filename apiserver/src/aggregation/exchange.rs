@@ -1,0 +1,43 @@
+//! One request to another server, on a connection of its own.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::{HeaderValue, Request, Response, header};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio_rustls::TlsConnector;
+
+use super::RemoteService;
+use super::identity::ProxyIdentity;
+use crate::https;
+
+/// Sends a request whose URI has only a path and a query.
+///
+/// # Errors
+/// Why there is no response, as Go describes it.
+pub(super) async fn send(
+    remote: &RemoteService,
+    identity: Option<&Arc<ProxyIdentity>>,
+    mut request: Request<Body>,
+) -> Result<Response<Incoming>, String> {
+    let (host, port) = remote.address.as_ref().map_err(Clone::clone)?;
+    let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let shown = HeaderValue::try_from(shown).map_err(|error| error.to_string())?;
+    request.headers_mut().insert(header::HOST, shown);
+    let tls = TlsConnector::from(remote.tls(identity)?);
+    let name = ServerName::try_from(remote.server_name()).map_err(|error| error.to_string())?;
+    let stream = https::connect(host, *port).await?;
+    let stream = tls.connect(name, stream).await.map_err(|error| https::handshake_error(&error))?;
+    let words = |error: hyper::Error| error.to_string();
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
+    // The task ends with the response, because the sender is dropped.
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!("the connection to an aggregated API server broke: {error}");
+        }
+    });
+    sender.send_request(request).await.map_err(words)
+}

@@ -1,0 +1,98 @@
+//! Forwards a request to the server of its API group.
+//!
+//! Upstream: kube-aggregator `pkg/apiserver/handler_proxy.go`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use futures::{StreamExt as _, stream};
+use http::{Uri, Version, header};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use orlop_api::status::ApiError;
+
+use super::{RemoteService, exchange, headers};
+use crate::authorization::info_of;
+use crate::encode::answer;
+use crate::encode::negotiate::error_media;
+use crate::exchange::{header_text, user_of};
+use crate::state::Inner;
+
+/// Sends an authorized request to its server, and returns the response while it arrives.
+pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request: Request) -> Response {
+    if !remote.is_available || remote.address.is_err() {
+        return failed(503, "service unavailable");
+    }
+    if request.headers().contains_key(header::UPGRADE) {
+        return failed(501, "the server does not forward requests with the header Upgrade");
+    }
+    let accept = header_text(request.headers(), header::ACCEPT);
+    let limit = (!info_of(&request).is_long_running()).then_some(server.config.request_timeout);
+    let (mut parts, body) = request.into_parts();
+    let user = match user_of(&parts.extensions) {
+        Ok(user) => user.clone(),
+        Err(error) => return answer::error(&error, error_media(accept.as_deref()), false),
+    };
+    headers::forwarded(&mut parts.headers, &user);
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let Ok(uri) = path.parse::<Uri>() else { return failed(400, "the path is invalid") };
+    (parts.uri, parts.version) = (uri, Version::HTTP_11);
+    parts.extensions.clear();
+    let sent = exchange::send(remote, server.aggregation.identity.as_ref(), Request::from_parts(parts, body));
+    let response = match limit {
+        None => sent.await,
+        Some(limit) => match tokio::time::timeout(limit, sent).await {
+            Ok(response) => response,
+            Err(_) => {
+                let error = "Timeout: request did not complete within the allotted timeout";
+                return answer::error(&ApiError::timeout(error), error_media(accept.as_deref()), false);
+            }
+        },
+    };
+    match response {
+        Ok(response) if is_redirect(&response) => {
+            failed(502, "the backend attempted to redirect this request, which is not permitted")
+        }
+        Ok(response) => passed(server, response, limit),
+        Err(why) => failed(503, &why),
+    }
+}
+
+/// A response in plain text, as Go's `http.Error` writes it.
+fn failed(code: u16, why: &str) -> Response {
+    answer::text(code, format!("{why}\n"))
+}
+
+fn is_redirect(response: &http::Response<Incoming>) -> bool {
+    response.status().is_redirection() && response.headers().contains_key(header::LOCATION)
+}
+
+/// The response for the client. It ends when this server stops; if it is no watch and lasts longer than the time limit, it breaks.
+fn passed(server: &Inner, response: http::Response<Incoming>, limit: Option<Duration>) -> Response {
+    let (mut parts, body) = response.into_parts();
+    headers::answered(&mut parts.headers);
+    (parts.version, parts.extensions) = (Version::default(), http::Extensions::new());
+    let late = limit.map(|limit| Box::pin(tokio::time::sleep(limit)));
+    let chunks = stream::unfold(Some((body.into_data_stream(), late)), |state| async {
+        let (mut body, mut late) = state?;
+        let overdue = async {
+            match &mut late {
+                Some(late) => late.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            chunk = body.next() => match chunk? {
+                Ok(chunk) => Some((Ok(chunk), Some((body, late)))),
+                Err(error) => Some((Err(error.to_string()), None)),
+            },
+            () = overdue => Some((Err("the response takes too long".to_owned()), None)),
+        }
+    });
+    let closing = server.closing.clone();
+    let chunks = chunks.take_until(Box::pin(async move { closing.cancelled().await }));
+    Response::from_parts(parts, Body::from_stream(chunks))
+}

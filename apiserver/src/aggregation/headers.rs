@@ -1,0 +1,210 @@
+//! The headers of forwarded requests, and of the responses to them. Pure.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use orlop_auth::UserInfo;
+use orlop_auth::front_proxy;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Headers of one connection (RFC 9110, section 7.6.1).
+const OF_CONNECTION: [HeaderName; 7] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+const KEEP_ALIVE: &str = "keep-alive";
+const PROXY_CONNECTION: &str = "proxy-connection";
+/// Credentials for this server only.
+const CREDENTIALS: [HeaderName; 2] = [header::AUTHORIZATION, header::COOKIE];
+const IMPERSONATE: &str = "impersonate-";
+
+/// The headers of a response that reach the client. Others could act on the origin of this server in a browser.
+const PASSED: [HeaderName; 16] = [
+    header::ALLOW,
+    header::CACHE_CONTROL,
+    header::CONTENT_DISPOSITION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LANGUAGE,
+    header::CONTENT_LENGTH,
+    header::CONTENT_RANGE,
+    header::CONTENT_TYPE,
+    header::DATE,
+    header::ETAG,
+    header::EXPIRES,
+    header::LAST_MODIFIED,
+    header::LOCATION,
+    header::RETRY_AFTER,
+    header::VARY,
+    header::WARNING,
+];
+
+/// The characters of a key of an extra attribute that need no escape in the name of a header.
+const HEADER_NAME: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
+
+/// Replaces the credentials of a request by the name of its user.
+///
+/// Upstream: client-go `transport/round_trippers.go` (SetAuthProxyHeaders).
+pub(super) fn forwarded(headers: &mut HeaderMap, user: &UserInfo) {
+    front_proxy::remove_headers(None, headers);
+    remove_connection(headers);
+    for name in &CREDENTIALS {
+        headers.remove(name);
+    }
+    let impersonating: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with(IMPERSONATE)).cloned().collect();
+    for name in impersonating {
+        headers.remove(name);
+    }
+    headers.remove(header::HOST);
+    headers.remove(header::EXPECT);
+    let mut set = |name: HeaderName, text: &str| {
+        // A name with a line break cannot be sent; without it the other server rejects the request.
+        if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
+            headers.append(name, value);
+        }
+    };
+    set(HeaderName::from_static("x-remote-user"), &user.username);
+    if !user.uid.is_empty() {
+        set(HeaderName::from_static("x-remote-uid"), &user.uid);
+    }
+    for group in &user.groups {
+        set(HeaderName::from_static("x-remote-group"), group);
+    }
+    for (key, values) in &user.extra {
+        let key = utf8_percent_encode(&key.to_lowercase(), HEADER_NAME).to_string().to_lowercase();
+        let Ok(name) = HeaderName::try_from(format!("x-remote-extra-{key}")) else { continue };
+        for value in values {
+            set(name.clone(), value);
+        }
+    }
+}
+
+/// Removes the headers that concern only one connection.
+fn remove_connection(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    let own = [HeaderName::from_static(KEEP_ALIVE), HeaderName::from_static(PROXY_CONNECTION)];
+    for name in OF_CONNECTION.iter().chain(&own).chain(&named) {
+        headers.remove(name);
+    }
+}
+
+/// Keeps the headers of a response that reach the client.
+pub(super) fn answered(headers: &mut HeaderMap) {
+    let is_passed = |name: &HeaderName| PASSED.contains(name) || name.as_str().starts_with("x-kubernetes-");
+    let removed: Vec<HeaderName> = headers.keys().filter(|name| !is_passed(name)).cloned().collect();
+    for name in removed {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(*name, value.parse().expect("a value"));
+        }
+        map
+    }
+
+    fn shown(headers: &HeaderMap) -> Vec<String> {
+        let mut all: Vec<String> = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))
+            .collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn credentials_are_replaced_by_the_user() {
+        let mut sent = headers(&[
+            ("accept", "application/json"),
+            ("authorization", "Bearer secret"),
+            ("cookie", "session=secret"),
+            ("connection", "close, x-mine"),
+            ("x-mine", "1"),
+            ("keep-alive", "timeout=5"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "websocket"),
+            ("host", "here"),
+            ("x-remote-user", "root"),
+            ("x-remote-group", "system:masters"),
+            ("x-remote-extra-scopes", "all"),
+            ("impersonate-user", "root"),
+            ("impersonate-extra-a", "b"),
+        ]);
+        let extra = BTreeMap::from([("Example.com/Scope".to_owned(), vec!["a".to_owned(), "b".to_owned()])]);
+        let user = UserInfo {
+            username: "ann".to_owned(),
+            uid: "u1".to_owned(),
+            groups: vec!["g".to_owned(), "system:authenticated".to_owned()],
+            extra,
+        };
+        forwarded(&mut sent, &user);
+        assert_eq!(
+            shown(&sent),
+            [
+                "accept: application/json",
+                "x-remote-extra-example.com%2fscope: a",
+                "x-remote-extra-example.com%2fscope: b",
+                "x-remote-group: g",
+                "x-remote-group: system:authenticated",
+                "x-remote-uid: u1",
+                "x-remote-user: ann",
+            ]
+        );
+    }
+
+    #[test]
+    fn names_that_no_header_can_have_are_omitted() {
+        let user = UserInfo::new("a\nx-remote-group: system:masters", ["g".to_owned()]);
+        let mut sent = HeaderMap::new();
+        forwarded(&mut sent, &user);
+        assert_eq!(shown(&sent), ["x-remote-group: g", "x-remote-group: system:authenticated"]);
+    }
+
+    #[test]
+    fn responses_cannot_act_on_the_origin() {
+        let mut got = headers(&[
+            ("content-type", "application/json"),
+            ("warning", "299 - \"old\""),
+            ("x-kubernetes-pf-flowschema-uid", "u"),
+            ("set-cookie", "a=b"),
+            ("content-security-policy", "default-src *"),
+            ("access-control-allow-origin", "*"),
+            ("connection", "close"),
+        ]);
+        answered(&mut got);
+        let want =
+            ["content-type: application/json", "warning: 299 - \"old\"", "x-kubernetes-pf-flowschema-uid: u"];
+        assert_eq!(shown(&got), want);
+    }
+}

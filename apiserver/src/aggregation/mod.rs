@@ -1,0 +1,79 @@
+//! API groups of other servers (aggregated API servers): an APIService with a Service names such a server.
+//!
+//! [`follow`] reads these objects, has `check` request the resources of each server, and writes the `condition` `Available`; it publishes
+//! the result as [`Remotes`].
+//! The handler chain asks for each request whether it belongs to one of them, and [`forward`] sends it there: `exchange` is the
+//! connection, `headers` the headers that pass, and [`identity`] the certificate of this server. `discovered` are the resources that the
+//! documents of discovery list.
+//!
+//! Upstream: kube-aggregator.
+
+mod check;
+mod condition;
+mod discovered;
+mod exchange;
+mod follow;
+mod forward;
+mod headers;
+pub mod identity;
+mod remote;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use crate::custom::Served;
+use crate::custom::documents::Discovery;
+pub(crate) use follow::follow;
+pub(crate) use forward::forward;
+use identity::ProxyIdentity;
+pub(crate) use remote::{RemoteGroup, RemoteService, Remotes};
+
+/// The groups of other servers.
+#[derive(Default)]
+pub(crate) struct Aggregation {
+    current: ArcSwap<Remotes>,
+    /// The certificate with which this server names users to the others.
+    identity: Option<Arc<ProxyIdentity>>,
+    /// The aggregated discovery document of these groups and those of this server.
+    document: Mutex<Option<CachedDocument>>,
+}
+
+/// A discovery document, and what it was built from.
+struct CachedDocument {
+    served: Arc<Served>,
+    remotes: Arc<Remotes>,
+    document: Arc<Discovery>,
+}
+
+impl Aggregation {
+    /// Groups of other servers, of which none is known yet.
+    pub(crate) fn new(identity: Option<Arc<ProxyIdentity>>) -> Self {
+        Aggregation { identity, ..Aggregation::default() }
+    }
+
+    /// The groups of other servers at this time.
+    pub(crate) fn now(&self) -> Arc<Remotes> {
+        self.current.load_full()
+    }
+
+    /// The server of a path; `None` if this server serves it itself.
+    pub(crate) fn of_path(&self, path: &str) -> Option<Arc<RemoteService>> {
+        let current = self.current.load();
+        if current.is_empty() { None } else { current.of_path(path) }
+    }
+
+    /// The cached discovery document for these kinds and servers.
+    pub(crate) fn document(&self, served: &Arc<Served>, remotes: &Arc<Remotes>) -> Option<Arc<Discovery>> {
+        let cached = self.document.lock();
+        let cached = cached.as_ref()?;
+        let is_current = Arc::ptr_eq(&cached.served, served) && Arc::ptr_eq(&cached.remotes, remotes);
+        is_current.then(|| cached.document.clone())
+    }
+
+    /// Replaces the cached discovery document.
+    pub(crate) fn cache(&self, served: Arc<Served>, remotes: Arc<Remotes>, document: Arc<Discovery>) {
+        *self.document.lock() = Some(CachedDocument { served, remotes, document });
+    }
+}

@@ -1,0 +1,259 @@
+//! The servers of API groups, by group and version.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use orlop_api::object::Object;
+use percent_encoding::percent_decode_str;
+use rustls::ClientConfig;
+use serde_json::Value;
+
+use super::condition::{ServicePort, is_available};
+use super::identity::ProxyIdentity;
+use crate::https;
+
+/// The server of one version of a group, as its APIService describes it.
+#[derive(Clone, Debug)]
+pub(crate) struct RemoteService {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) service: ServicePort,
+    /// The authorities of the server's certificate, PEM; empty for those of the system.
+    ca_bundle: Vec<u8>,
+    /// Whether any certificate is accepted.
+    is_insecure: bool,
+    pub(crate) group_priority: i64,
+    pub(crate) version_priority: i64,
+    /// Whether the condition `Available` is true.
+    pub(crate) is_available: bool,
+    /// Host and port, or why there are none.
+    pub(crate) address: Result<(String, u16), String>,
+    /// The resources of the version in the form of aggregated discovery, from the last successful check.
+    pub(crate) resources: Arc<Vec<Value>>,
+    /// Built at the first connection.
+    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+}
+
+impl RemoteService {
+    /// The server that an APIService names; `None` for the groups of this server, and for the group without a name.
+    pub(super) fn of(object: &Object) -> Option<Self> {
+        let service = object.at(&["spec", "service"]).filter(|service| service.is_object())?;
+        let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
+        let spec = object.at(&["spec"])?;
+        let (group, version) = (text(spec, "group"), text(spec, "version"));
+        if group.is_empty() {
+            return None;
+        }
+        Some(RemoteService {
+            group,
+            version,
+            service: ServicePort {
+                namespace: text(service, "namespace"),
+                name: text(service, "name"),
+                port: service["port"].as_u64().and_then(|port| port.try_into().ok()).unwrap_or(443),
+            },
+            ca_bundle: STANDARD.decode(text(spec, "caBundle")).unwrap_or_default(),
+            is_insecure: spec["insecureSkipTLSVerify"] == true,
+            group_priority: spec["groupPriorityMinimum"].as_i64().unwrap_or_default(),
+            version_priority: spec["versionPriority"].as_i64().unwrap_or_default(),
+            is_available: is_available(object),
+            address: Err(String::new()),
+            resources: Arc::default(),
+            tls: OnceLock::new(),
+        })
+    }
+
+    /// The same server with these resources.
+    pub(super) fn with_resources(&self, resources: Vec<Value>) -> Self {
+        RemoteService { resources: Arc::new(resources), ..self.clone() }
+    }
+
+    /// The path of the version's resource list.
+    pub(super) fn path(&self) -> String {
+        format!("/apis/{}/{}", self.group, self.version)
+    }
+
+    /// The name in the server's certificate.
+    pub(super) fn server_name(&self) -> String {
+        format!("{}.{}.svc", self.service.name, self.service.namespace)
+    }
+
+    /// The settings of connections to the server.
+    ///
+    /// # Errors
+    /// The certificates of the APIService contain no usable authority.
+    pub(super) fn tls(&self, identity: Option<&Arc<ProxyIdentity>>) -> Result<Arc<ClientConfig>, String> {
+        let build = || {
+            let client =
+                identity.map(|identity| identity.clone() as Arc<dyn rustls::client::ResolvesClientCert>);
+            match self.is_insecure {
+                true => https::unverified_config(client),
+                false => https::config_with(&self.ca_bundle, client),
+            }
+        };
+        self.tls.get_or_init(build).clone()
+    }
+}
+
+impl PartialEq for RemoteService {
+    /// Compares everything except the settings of connections, which follow from the rest.
+    fn eq(&self, other: &Self) -> bool {
+        let RemoteService {
+            group,
+            version,
+            service,
+            ca_bundle,
+            is_insecure,
+            group_priority,
+            version_priority,
+            is_available,
+            address,
+            resources,
+            tls: _,
+        } = self;
+        (group, version, service, ca_bundle)
+            == (&other.group, &other.version, &other.service, &other.ca_bundle)
+            && (is_insecure, group_priority, version_priority)
+                == (&other.is_insecure, &other.group_priority, &other.version_priority)
+            && (is_available, address, resources) == (&other.is_available, &other.address, &other.resources)
+    }
+}
+
+/// All servers.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Remotes(BTreeMap<String, BTreeMap<String, Arc<RemoteService>>>);
+
+impl Remotes {
+    /// These servers.
+    pub(super) fn of(services: impl IntoIterator<Item = Arc<RemoteService>>) -> Self {
+        let mut remotes = Remotes::default();
+        for service in services {
+            let versions = remotes.0.entry(service.group.clone()).or_default();
+            versions.insert(service.version.clone(), service);
+        }
+        remotes
+    }
+
+    /// Whether this server serves all groups itself.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The server of a version.
+    pub(crate) fn get(&self, group: &str, version: &str) -> Option<&Arc<RemoteService>> {
+        self.0.get(group)?.get(version)
+    }
+
+    /// The server of a path below `/apis/GROUP/VERSION`.
+    pub(super) fn of_path(&self, path: &str) -> Option<Arc<RemoteService>> {
+        let decoded = percent_decode_str(path).decode_utf8().ok()?;
+        let mut segments = decoded.strip_prefix("/apis/")?.split('/');
+        self.get(segments.next()?, segments.next()?).cloned()
+    }
+
+    /// The priority of a group; `None` if no other server has it.
+    pub(crate) fn priority(&self, group: &str) -> Option<i64> {
+        self.0.get(group)?.values().map(|one| one.group_priority).max()
+    }
+
+    /// The groups with their versions, the preferred one first; groups of a higher priority are first.
+    pub(crate) fn groups(&self) -> Vec<RemoteGroup<'_>> {
+        let mut groups: Vec<RemoteGroup<'_>> = self
+            .0
+            .iter()
+            .map(|(name, versions)| {
+                let mut versions: Vec<&RemoteService> = versions.values().map(|one| &**one).collect();
+                let order = |one: &RemoteService| std::cmp::Reverse(one.version_priority);
+                versions.sort_by(|a, b| {
+                    order(a)
+                        .cmp(&order(b))
+                        .then_with(|| orlop_apimachinery::version::version_order(&a.version, &b.version))
+                });
+                let priority = versions.iter().map(|one| one.group_priority).max().unwrap_or_default();
+                let versions = versions.into_iter().map(|one| one.version.as_str()).collect();
+                RemoteGroup { name, versions, priority }
+            })
+            .collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.priority));
+        groups
+    }
+}
+
+/// A group in discovery.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RemoteGroup<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) versions: Vec<&'a str>,
+    /// The highest `groupPriorityMinimum` of the versions.
+    pub(crate) priority: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn service(group: &str, version: &str, priorities: (i64, i64)) -> Arc<RemoteService> {
+        let object = Object::from_value(json!({"spec": {
+            "group": group, "version": version, "groupPriorityMinimum": priorities.0,
+            "versionPriority": priorities.1, "service": {"namespace": "n", "name": "s"},
+        }}));
+        Arc::new(RemoteService::of(&object).expect("a server"))
+    }
+
+    #[test]
+    fn only_api_services_with_a_service_and_a_group_are_remote() {
+        for (case, spec, want) in [
+            ("1 local", json!({"group": "g", "version": "v1"}), false),
+            ("2 null", json!({"group": "g", "version": "v1", "service": null}), false),
+            (
+                "3 without a group",
+                json!({"version": "v1", "service": {"namespace": "n", "name": "s"}}),
+                false,
+            ),
+            (
+                "4 remote",
+                json!({"group": "g", "version": "v1", "service": {"namespace": "n", "name": "s"}}),
+                true,
+            ),
+        ] {
+            let found = RemoteService::of(&Object::from_value(json!({"spec": spec})));
+            assert_eq!(found.is_some(), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn paths_below_a_version_belong_to_its_server() {
+        let remotes = Remotes::of([service("a.example", "v1", (100, 1))]);
+        for (path, want) in [
+            ("/apis/a.example/v1", true),
+            ("/apis/a.example/v1/", true),
+            ("/apis/a.example/v1/namespaces/n/things/x", true),
+            ("/apis/a%2Eexample/v1/things", true),
+            ("/apis/a.example/v1beta1", false),
+            ("/apis/a.example", false),
+            ("/apis/b.example/v1", false),
+            ("/api/v1", false),
+            ("/", false),
+        ] {
+            assert_eq!(remotes.of_path(path).is_some(), want, "{path}");
+        }
+    }
+
+    #[test]
+    fn priorities_order_groups_and_versions() {
+        let remotes = Remotes::of([
+            service("low.example", "v1", (100, 1)),
+            service("high.example", "v1alpha1", (2000, 5)),
+            service("high.example", "v1", (100, 5)),
+            service("high.example", "v2", (100, 9)),
+        ]);
+        let found: Vec<_> =
+            remotes.groups().into_iter().map(|one| (one.name, one.versions, one.priority)).collect();
+        let want = [("high.example", vec!["v2", "v1", "v1alpha1"], 2000), ("low.example", vec!["v1"], 100)];
+        assert_eq!(found, want);
+    }
+}

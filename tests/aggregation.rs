@@ -1,0 +1,263 @@
+//! Another API server behind an APIService: requests, discovery, kubectl, watches and its failures.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Response};
+use axum_server::Handle;
+use axum_server::tls_rustls::RustlsConfig;
+use http::{HeaderMap, Method};
+use jiff::Timestamp;
+use orlop_pki::authority::Authority;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::harness::http::Http;
+use crate::harness::plane::{Layout, Plane};
+
+const GROUP: &str = "wardle.example.com";
+const VERSION: &str = "/apis/wardle.example.com/v1alpha1";
+const FLUNDERS: &str = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders";
+const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+
+/// The other server. It accepts only clients with a certificate of its authority.
+struct Remote {
+    address: SocketAddr,
+    authority: Authority,
+    /// A permit for each event of its watch.
+    events: Arc<Semaphore>,
+}
+
+impl Remote {
+    async fn start() -> Remote {
+        let now = Timestamp::now();
+        let authority = Authority::read(&Authority::create(now).unwrap()).unwrap();
+        let own = authority.server(&["wardle.default.svc".to_owned()], now).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
+        let chain = vec![CertificateDer::from_pem_slice(own.certificate.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(clients.unwrap())
+            .with_single_cert(chain, key)
+            .unwrap();
+        let handle = Handle::<SocketAddr>::new();
+        let tls = RustlsConfig::from_config(Arc::new(config));
+        let server = axum_server::bind_rustls(([127, 0, 0, 1], 0).into(), tls).handle(handle.clone());
+        let events = Arc::new(Semaphore::new(0));
+        let app = Router::new().fallback(respond).with_state(events.clone());
+        tokio::spawn(server.serve(app.into_make_service()));
+        Remote { address: handle.listening().await.unwrap(), authority, events }
+    }
+
+    /// Writes the certificate of the aggregator, and returns the flags that name it.
+    fn flags(&self, dir: &Path) -> [String; 2] {
+        let pair = self.authority.client("aggregator", &[], Timestamp::now()).unwrap();
+        let (certificate, key) = (dir.join("proxy.crt"), dir.join("proxy.key"));
+        std::fs::write(&certificate, pair.certificate).unwrap();
+        std::fs::write(&key, pair.key).unwrap();
+        [
+            format!("--proxy-client-cert-file={}", certificate.display()),
+            format!("--proxy-client-key-file={}", key.display()),
+        ]
+    }
+
+    /// Creates the Service and the APIService of this server.
+    async fn register(&self, http: &Http) {
+        self.expose(http).await;
+        let bundle = k8s_openapi::ByteString(self.authority.certificate().as_bytes().to_vec());
+        let object = json!({"metadata": {"name": format!("v1alpha1.{GROUP}")}, "spec": {
+            "group": GROUP, "version": "v1alpha1", "groupPriorityMinimum": 2000, "versionPriority": 15, "caBundle": bundle,
+            "service": {"namespace": "default", "name": "wardle", "port": self.address.port()},
+        }});
+        http.create(API_SERVICES, &object).await;
+    }
+
+    async fn expose(&self, http: &Http) {
+        let spec = json!({"type": "ExternalName", "externalName": "localhost"});
+        let service = json!({"metadata": {"name": "wardle"}, "spec": spec});
+        http.create("/api/v1/namespaces/default/services", &service).await;
+    }
+}
+
+fn flunder(name: &str) -> Value {
+    json!({"kind": "Flunder", "apiVersion": format!("{GROUP}/v1alpha1"),
+        "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}})
+}
+
+/// The request as the server has received it.
+fn seen(method: &Method, path: &str, headers: &HeaderMap, body: &str) -> Value {
+    let all = |name: &str| -> Vec<String> {
+        headers.get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect()
+    };
+    json!({"method": method.as_str(), "path": path, "user": all("x-remote-user"), "groups": all("x-remote-group"),
+        "credentials": [all("authorization"), all("cookie"), all("impersonate-user")], "body": body})
+}
+
+async fn respond(State(events): State<Arc<Semaphore>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path_and_query().unwrap().as_str().to_owned();
+    let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    let json = |value: Value| ([("content-type", "application/json")], value.to_string()).into_response();
+    match path.as_str() {
+        VERSION => json(
+            json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{GROUP}/v1alpha1"),
+            "resources": [{"name": "flunders", "singularName": "flunder", "namespaced": true, "kind": "Flunder",
+                "verbs": ["create", "get", "list", "watch"], "shortNames": ["fl"]}]}),
+        ),
+        path if path.contains("watch=") => {
+            let lines = futures::stream::unfold((events, 0), |(events, n)| async move {
+                events.acquire().await.unwrap().forget();
+                let event = json!({"type": "ADDED", "object": flunder(&format!("f{n}"))});
+                Some((Ok::<_, std::convert::Infallible>(format!("{event}\n")), (events, n + 1)))
+            });
+            ([("content-type", "application/json")], Body::from_stream(lines)).into_response()
+        }
+        path if path.ends_with("/flunders/elsewhere") => {
+            (http::StatusCode::FOUND, [("location", "https://elsewhere.example/")]).into_response()
+        }
+        path if path.contains("/flunders/") => {
+            let mut response = json(seen(&parts.method, path, &parts.headers, &body));
+            response.headers_mut().insert("set-cookie", "a=b".parse().unwrap());
+            response
+        }
+        _ if parts.method == Method::POST => json(seen(&parts.method, &path, &parts.headers, &body)),
+        _ => json(json!({"kind": "FlunderList", "apiVersion": format!("{GROUP}/v1alpha1"), "metadata": {},
+            "items": [flunder("one"), flunder("two")]})),
+    }
+}
+
+/// Waits for a status and a reason of the APIService.
+async fn until_available(http: &Http, status: &str, reason: &str) {
+    let path = format!("{API_SERVICES}/v1alpha1.{GROUP}");
+    http.until(&path, &format!("Available is {status} ({reason})"), |object| {
+        let condition = &object["status"]["conditions"][0];
+        condition["status"] == status && condition["reason"] == reason
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn requests_of_a_group_reach_its_server() {
+    let remote = Remote::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let flags = remote.flags(dir.path());
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
+    let http = plane.http();
+    assert_eq!(http.get(VERSION).await.code, 404);
+    remote.register(&http).await;
+    until_available(&http, "True", "Passed").await;
+
+    let answer = http.get(&format!("{FLUNDERS}/x?pretty=false")).await;
+    let got = answer.expect(200);
+    assert_eq!(got["path"], format!("{FLUNDERS}/x?pretty=false"));
+    assert_eq!(got["user"], json!(["system:admin"]));
+    assert_eq!(got["groups"], json!(["system:masters", "system:authenticated"]));
+    assert!(!answer.headers.contains_key("set-cookie"), "a cookie would belong to this server's origin");
+    let posted = http.post(FLUNDERS, &json!({"kind": "Flunder"})).await.expect(200);
+    assert_eq!((&posted["method"], &posted["body"]), (&json!("POST"), &json!(r#"{"kind":"Flunder"}"#)));
+    let redirected = http.get(&format!("{FLUNDERS}/elsewhere")).await;
+    assert_eq!(redirected.code, 502, "{}", redirected.text());
+
+    // Roles of this server decide first, and the other server learns the name of the user.
+    let bob =
+        |path: &str| http::Request::get(path).header("impersonate-user", "bob").body(Vec::new()).unwrap();
+    let path = format!("{FLUNDERS}/x");
+    let refused = http.try_send(bob(&path)).await.unwrap();
+    assert_eq!(refused.code, 403, "{}", refused.text());
+    let rules = json!([{"apiGroups": [GROUP], "resources": ["flunders"], "verbs": ["get"]}]);
+    let roles = "/apis/rbac.authorization.k8s.io/v1";
+    http.create(&format!("{roles}/clusterroles"), &json!({"metadata": {"name": "f"}, "rules": rules})).await;
+    let binding = json!({"metadata": {"name": "f"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "f"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "bob"}]});
+    http.create(&format!("{roles}/clusterrolebindings"), &binding).await;
+    let got = http.try_send(bob(&path)).await.unwrap().expect(200);
+    assert_eq!(got["user"], json!(["bob"]));
+    assert_eq!(got["credentials"], json!([[], [], []]));
+
+    let mut watch = http.watch(&format!("{FLUNDERS}?watch=true")).await;
+    for name in ["f0", "f1"] {
+        remote.events.add_permits(1);
+        assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], name);
+    }
+}
+
+#[tokio::test]
+async fn group_of_another_server_is_discovered() {
+    let remote = Remote::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let flags = remote.flags(dir.path());
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
+    let http = plane.http();
+    remote.register(&http).await;
+    until_available(&http, "True", "Passed").await;
+
+    let groups = http.get("/apis").await.expect(200);
+    let names: Vec<&str> =
+        groups["groups"].as_array().unwrap().iter().map(|group| group["name"].as_str().unwrap()).collect();
+    let place = |name: &str| names.iter().position(|known| *known == name);
+    assert!(place("resource.k8s.io") < place(GROUP), "groups of a higher priority are first: {names:?}");
+    let group = http.get(&format!("/apis/{GROUP}")).await.expect(200);
+    assert_eq!(group["preferredVersion"]["groupVersion"], format!("{GROUP}/v1alpha1"));
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let aggregated = async || {
+        let request = http::Request::get("/apis").header("accept", accept).body(Vec::new()).unwrap();
+        let document = http.try_send(request).await.unwrap().expect(200);
+        let items = document["items"].as_array().unwrap().clone();
+        items.into_iter().find(|item| item["metadata"]["name"] == GROUP).expect("the group")["versions"][0]
+            .clone()
+    };
+    let version = aggregated().await;
+    assert_eq!(
+        (&version["freshness"], &version["resources"][0]["resource"]),
+        (&json!("Current"), &json!("flunders"))
+    );
+
+    let kubectl = plane.kubectl();
+    let printed = kubectl.run(&["get", "fl", "-o", "name"]).await.ok();
+    assert_eq!(printed, "flunder.wardle.example.com/one\nflunder.wardle.example.com/two\n");
+    let printed =
+        kubectl.run(&["get", "apiservices", &format!("v1alpha1.{GROUP}"), "--no-headers"]).await.ok();
+    let columns: Vec<&str> = printed.split_whitespace().take(3).collect();
+    assert_eq!(columns, [&format!("v1alpha1.{GROUP}"), "default/wardle", "True"]);
+
+    http.delete("/api/v1/namespaces/default/services/wardle").await.expect(200);
+    until_available(&http, "False", "ServiceNotFound").await;
+    // The other client repeats requests that are answered with 503.
+    let unavailable = kubectl.run(&["get", "--raw", FLUNDERS]).await.refused();
+    assert!(unavailable.contains("ServiceUnavailable"), "{unavailable}");
+    http.until("/apis", "the group is listed still", |groups| groups["groups"].to_string().contains(GROUP))
+        .await;
+    let version = aggregated().await;
+    assert_eq!(
+        (&version["freshness"], &version["resources"][0]["resource"]),
+        (&json!("Stale"), &json!("flunders"))
+    );
+    remote.expose(&http).await;
+    until_available(&http, "True", "Passed").await;
+    http.get(FLUNDERS).await.expect(200);
+
+    http.delete(&format!("{API_SERVICES}/v1alpha1.{GROUP}")).await.expect(200);
+    crate::harness::wait::until("the group is gone", async || {
+        let answer = http.get(FLUNDERS).await;
+        if answer.code == 404 { Ok(()) } else { Err(answer.text()) }
+    })
+    .await;
+    assert!(!http.get("/apis").await.text().contains(GROUP));
+}
