@@ -18,6 +18,8 @@ pub struct Pending {
     pub volume: String,
     /// The cause, if it is known.
     pub cause: Option<String>,
+    /// Whether the cause is an operation in progress, which is no failure.
+    pub is_running: bool,
 }
 
 /// The volumes a pod waits for. Displayed as upstream's message of the event `FailedMount`.
@@ -108,14 +110,15 @@ pub(super) fn of_pod(
                     (None, Some(running)) => Some(still(&running.operation).to_owned()),
                     (None, None) => volume.why_not(uid).map(str::to_owned),
                 };
-                Pending { volume: mount.place.dir_name.clone(), cause }
+                let is_running = failure.is_none() && volume.running.is_some();
+                Pending { volume: mount.place.dir_name.clone(), cause, is_running }
             })
             .collect();
         return if left.is_empty() { PodVolumes::Released } else { PodVolumes::Releasing(left) };
     };
     let (mut waiting, mut paths) = (Waiting::default(), Vec::new());
     for (name, wish) in &pod.volumes {
-        let pending = |cause: Option<String>| Pending { volume: name.clone(), cause };
+        let pending = |cause: Option<String>| Pending { volume: name.clone(), cause, is_running: false };
         let wanted = match wish {
             DesiredVolume::New | DesiredVolume::Failed(_) => {
                 let cause = if let DesiredVolume::Failed(why) = wish { Some(why.clone()) } else { None };
@@ -165,6 +168,7 @@ mod tests {
         let pending = |volume: &str, cause: Option<&str>| Pending {
             volume: volume.to_owned(),
             cause: cause.map(str::to_owned),
+            is_running: false,
         };
         let left = [pending("a", Some("it is busy")), pending("b", None)];
         assert_eq!(left_words(&left), "a: it is busy; b: it is not known why");
@@ -175,6 +179,7 @@ mod tests {
         let pending = |volume: &str, cause: Option<&str>| Pending {
             volume: volume.to_owned(),
             cause: cause.map(str::to_owned),
+            is_running: false,
         };
         let mut waiting =
             Waiting { unmounted: vec![pending("a", None), pending("b", None)], ..Waiting::default() };

@@ -7,6 +7,7 @@
 
 mod credentials;
 mod names;
+mod no_proxy;
 #[cfg(test)]
 mod tests;
 
@@ -60,9 +61,23 @@ pub(super) async fn load(path: Option<&Path>, context: Option<String>) -> Result
             file.display()
         );
     }
+    let has_own_proxy = selected.cluster.1.proxy_url.is_some();
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let loaded = Config::from_custom_kubeconfig(config, &options).await;
-    loaded.map_err(|error| problem(&error, path.is_some()))
+    let mut loaded = loaded.map_err(|error| problem(&error, path.is_some()))?;
+    if !has_own_proxy {
+        loaded.proxy_url.take_if(|_| is_direct(&loaded.cluster_url));
+    }
+    Ok(loaded)
+}
+
+/// Whether the proxy of the environment does not apply to a server.
+fn is_direct(server: &http::Uri) -> bool {
+    let no_proxy = ["NO_PROXY", "no_proxy"].iter().find_map(std::env::var_os).unwrap_or_default();
+    let port = server.port_u16().unwrap_or(if server.scheme_str() == Some("http") { 80 } else { 443 });
+    // The proxy is that of HTTPS_PROXY.
+    server.scheme_str() == Some("http")
+        || no_proxy::is_direct(server.host().unwrap_or_default(), port, &no_proxy.to_string_lossy())
 }
 
 /// The files of a kubeconfig as text.

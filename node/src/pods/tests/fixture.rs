@@ -4,6 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -35,6 +36,8 @@ pub(super) struct FakeVolumes {
     pods: Mutex<BTreeMap<String, watch::Sender<PodVolumes>>>,
     /// Pods whose volumes do not get mounted or released.
     pub(super) stuck: Mutex<BTreeSet<String>>,
+    /// Whether the release of a stuck volume is in progress, and has not failed.
+    pub(super) is_slow: AtomicBool,
     /// Pods whose volumes exceed the attachment limit of the node.
     pub(super) full: Mutex<BTreeSet<String>>,
 }
@@ -73,7 +76,9 @@ impl VolumeManager for FakeVolumes {
     fn want(&self, pod: Arc<Pod>) {
         let uid = pod.metadata.uid.clone().unwrap();
         if self.full.lock().contains(&uid) {
-            let pending = || vec![Pending { volume: "v".to_owned(), cause: Some("no room".to_owned()) }];
+            let pending = || {
+                vec![Pending { volume: "v".to_owned(), cause: Some("no room".to_owned()), is_running: false }]
+            };
             let limit = Some("no room".to_owned());
             let (unmounted, unattached) = (pending(), pending());
             self.set(
@@ -81,7 +86,7 @@ impl VolumeManager for FakeVolumes {
                 PodVolumes::Waiting(Waiting { unmounted, unattached, limit, ..Waiting::default() }),
             );
         } else if self.is_stuck(&uid) {
-            let pending = Pending { volume: "v".to_owned(), cause: None };
+            let pending = Pending { volume: "v".to_owned(), cause: None, is_running: false };
             self.set(&uid, PodVolumes::Waiting(Waiting { unmounted: vec![pending], ..Waiting::default() }));
         } else {
             self.set(&uid, ready());
@@ -96,7 +101,8 @@ impl VolumeManager for FakeVolumes {
     fn release(&self, uid: &str) {
         self.log.lock().push(format!("release {uid}"));
         let stuck = self.is_stuck(uid);
-        let busy = Pending { volume: "v".to_owned(), cause: Some("it is busy".to_owned()) };
+        let is_running = self.is_slow.load(Ordering::SeqCst);
+        let busy = Pending { volume: "v".to_owned(), cause: Some("it is busy".to_owned()), is_running };
         self.set(uid, if stuck { PodVolumes::Releasing(vec![busy]) } else { PodVolumes::Released });
     }
 
@@ -213,6 +219,7 @@ impl Fixture {
             log: Arc::clone(&log),
             pods: Mutex::default(),
             stuck: Mutex::default(),
+            is_slow: AtomicBool::default(),
             full: Mutex::default(),
         };
         let containers = Containers {

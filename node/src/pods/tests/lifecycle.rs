@@ -1,5 +1,6 @@
 //! Tests of the pod lifecycle.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use orlop_test_support::{Fault, FaultKind};
@@ -49,6 +50,27 @@ async fn pod_runs_from_waiting_for_volumes_to_deletion() {
     rig.settle().await;
     assert_eq!(rig.get("a"), None);
     assert_eq!(rig.asked(), ["forget a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unmount_in_progress_is_reported_only_if_it_takes_long() {
+    let rig = Fixture::started().await;
+    rig.pod("a", json!({}));
+    rig.settle().await;
+    rig.room.is_slow.store(true, Ordering::SeqCst);
+    rig.room.stuck.lock().insert("a".to_owned());
+    rig.api.delete("pods", "d/a");
+    rig.settle().await;
+    let warnings = || rig.api.events().iter().filter(|event| event.contains("FailedUnMount")).count();
+    assert_eq!(warnings(), 0, "{:?}", rig.api.events());
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    rig.settle().await;
+    let text = "Unable to unmount volumes of the pod, which has ended: v: it is busy";
+    assert!(rig.api.events().iter().any(|event| event.contains(text)), "{:?}", rig.api.events());
+    assert_eq!(warnings(), 1, "{:?}", rig.api.events());
+    rig.room.go_on("a");
+    rig.settle().await;
+    assert_eq!(rig.get("a"), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -125,7 +125,8 @@ impl Worker {
                 PodVolumes::Releasing(left) => left,
                 PodVolumes::Waiting(_) | PodVolumes::Ready(_) => Vec::new(),
             };
-            for one in &left {
+            // An operation in progress is reported only if it takes long, below.
+            for one in left.iter().filter(|one| !one.is_running) {
                 let Some(why) = one.cause.as_ref().filter(|why| reported.get(&one.volume) != Some(*why))
                 else {
                     continue;
