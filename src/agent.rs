@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::component_credentials::{self, ComponentProcess, NoCredentials};
 use crate::nodes::{self, NodeError};
 use crate::notify;
+use crate::server_check;
 
 /// Why the process ended.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +56,7 @@ pub(crate) async fn run(
     component_credentials::required(&endpoint, ComponentProcess::Node(&config.name)).await?;
     let lines = Lines::default();
     let client = client::connect_over(endpoint.clone(), &lines).await?;
+    let _check = server_check::start(client.clone(), server_check::name_of(&endpoint));
     let asked = stop.clone();
     tokio::spawn(async move {
         asked.cancelled().await;

@@ -22,6 +22,7 @@ mod machine_memory;
 mod nodes;
 mod notify;
 mod pki;
+mod server_check;
 mod shutdown;
 mod sign_in;
 mod signing;

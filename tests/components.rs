@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::csi::Hostpath;
 use crate::harness::http::Http;
 use crate::harness::plane::{Layout, Plane};
+use crate::harness::process::Process;
 use crate::harness::wait;
 
 const NAMESPACED: &str = "/api/v1/namespaces/app";
@@ -153,4 +154,22 @@ async fn separate_controllers_use_the_credentials_of_their_accounts() {
     for name in ["orlop-csi-provisioner", "persistent-volume-binder"] {
         http.get(&format!("/api/v1/namespaces/kube-system/serviceaccounts/{name}")).await.expect(200);
     }
+}
+
+#[tokio::test]
+async fn controllers_report_that_the_server_rejects_their_credentials() {
+    let plane =
+        Plane::of(Layout::ServerAlone).server_flags(&["--api-audiences=orlop"]).closed().start().await;
+    let token = plane.dir().join("token");
+    std::fs::write(&token, "no-token").unwrap();
+    let args = ["controller", "--server", &plane.url(), "--token-file", &token.display().to_string()];
+    let args = args.map(str::to_owned);
+    let controllers = Process::start("refused", plane.dir(), &args);
+    wait::until("the reason is logged", async || {
+        let log = controllers.log();
+        let says = log
+            .contains("it rejects the credentials (Unauthorized): check the token or the client certificate");
+        if says { Ok(()) } else { Err(log) }
+    })
+    .await;
 }

@@ -94,6 +94,12 @@ async fn server_creates_its_certificates_and_the_administrators_kubeconfig() {
     for client in [earlier, server.admin().await] {
         assert_eq!(client.get("/api/v1/namespaces").await.code, 200);
     }
+    // A proxy of the environment does not apply to this machine.
+    let kubeconfig = data.join("admin.kubeconfig").display().to_string();
+    let get = ["get", "namespaces", "--kubeconfig", &kubeconfig].map(str::to_owned);
+    let proxy = [("HTTPS_PROXY", "http://127.0.0.1:1")];
+    let mut get = Process::start_with("get", server.dir.path(), &get, &proxy);
+    assert_eq!(get.exit_code().await, 0, "{}", get.log());
 }
 
 /// Neither server opens a store, so only the authority has a lock.

@@ -52,6 +52,7 @@ use crate::machine_memory;
 use crate::nodes::{self, Local};
 use crate::notify;
 use crate::pki::{self, OwnAuthority};
+use crate::server_check;
 use crate::shutdown;
 use crate::sign_in;
 use crate::signing;
@@ -301,13 +302,7 @@ async fn secure(
 }
 
 async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) -> Result<(), RunError> {
-    let shown = match &endpoint {
-        Endpoint::Url { url, .. } => url.clone(),
-        Endpoint::Certificate(certificate) => certificate.url.clone(),
-        Endpoint::Kubeconfig { path, .. } => path
-            .as_deref()
-            .map_or_else(|| "the default kubeconfig".to_owned(), |path| path.display().to_string()),
-    };
+    let shown = server_check::name_of(&endpoint);
     component_credentials::required(&endpoint, ComponentProcess::Controllers).await?;
     let root_ca = authority::of_client(loops.root_ca_file.as_deref(), &endpoint)?;
     let mut rules = settings::controllers(loops, root_ca);
@@ -318,6 +313,7 @@ async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) 
         false => Arc::new(SharedClient(client::connect(endpoint).await?)),
     };
     tracing::info!("controllers work on {shown}");
+    let _check = server_check::start(clients.client(Component::ControllerManager), shown);
     notify::ready();
     let mut controllers = Task::none("the controllers");
     controllers.spawn(manager::run(clients, rules, stop.clone()));

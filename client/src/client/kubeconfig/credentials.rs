@@ -142,9 +142,9 @@ fn check_pair(owner: &str, certificate: &[u8], key: &[u8]) -> Result<(), String>
         Err(rustls::Error::InconsistentKeys(_)) => Err(format!(
             "the client key of its {owner} is not the key of the client certificate: use the key with which the certificate was requested"
         )),
-        Err(rustls::Error::InvalidCertificate(_)) => {
-            Err(format!("the client certificate of its {owner} is damaged: request a new one"))
-        }
+        Err(rustls::Error::InvalidCertificate(_)) => Err(format!(
+            "the client certificate of its {owner} is damaged, or has version 1 of X.509: request a new one; \"openssl x509 -req\" needs -extfile"
+        )),
         Err(_) => Err(format!(
             "the client key of its {owner} is damaged or not supported: use RSA with 2048 to 8192 bits, ECDSA on P-256 or P-384, or Ed25519"
         )),

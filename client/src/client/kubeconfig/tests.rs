@@ -192,7 +192,7 @@ async fn certificates_and_keys_must_fit() {
         ("8 a key with a password", pair(CERTIFICATE, ENCRYPTED_KEY), no_key),
         ("9 a cut certificate", pair(&cut(CERTIFICATE), KEY), "the client-certificate of its user \"u\" is damaged"),
         ("10 a cut key", pair(CERTIFICATE, &cut(KEY)), no_key),
-        ("11 a damaged certificate", pair(&damaged, KEY), "the client certificate of its user \"u\" is damaged: request a new one"),
+        ("11 a damaged certificate", pair(&damaged, KEY), "the client certificate of its user \"u\" is damaged, or has version 1 of X.509: request a new one"),
         ("12 an unsupported key", pair(P521.0, P521.1), "is damaged or not supported: use RSA with 2048 to 8192 bits"),
         ("13 no Base64", of_user(json!({"client-certificate-data": MARKER.to_owned() + "!", "client-key-data": base64(KEY)})), "the client-certificate-data of its user \"u\" is not valid Base64"),
         ("14 no Base64 key", of_user(json!({"client-certificate-data": base64(CERTIFICATE), "client-key-data": MARKER.to_owned() + "!"})), "the client-key-data of its user \"u\" is not valid Base64"),
