@@ -2,6 +2,7 @@
 //! need a kubelet. Each test names the file that it follows; text and code are original.
 
 mod apply;
+mod custom_objects;
 mod discovery;
 mod documents;
 mod expressions;
