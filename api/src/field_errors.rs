@@ -98,7 +98,8 @@ const MOST_TEXT: usize = 1 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct FieldErrors {
     causes: Vec<Cause>,
-    /// The total length of the causes, bytes.
+    warnings: Vec<String>,
+    /// The total length of the causes and the warnings, bytes.
     text: usize,
 }
 
@@ -123,9 +124,26 @@ impl FieldErrors {
         &self.causes
     }
 
+    /// The errors that do not make the object invalid; the response contains them as warnings.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     /// Appends the errors of another collection.
     pub fn extend(&mut self, other: FieldErrors) {
         other.causes.into_iter().for_each(|cause| self.add(cause));
+    }
+
+    /// Appends the errors of another collection as warnings.
+    pub fn extend_warnings(&mut self, other: FieldErrors) {
+        for cause in other.causes {
+            if self.is_full() {
+                return;
+            }
+            let warning = format!("{}: {}", cause.field, cause.message);
+            self.text += warning.len();
+            self.warnings.push(warning);
+        }
     }
 
     /// Appends the errors of a part that was validated separately; their fields are relative to `path`.
@@ -151,7 +169,7 @@ impl FieldErrors {
 
     /// Whether no more errors are added. Validation of a long list may stop here.
     pub fn is_full(&self) -> bool {
-        self.causes.len() >= MOST || self.text > MOST_TEXT
+        self.causes.len() + self.warnings.len() >= MOST || self.text > MOST_TEXT
     }
 
     /// The message is made only if the error is added.
@@ -228,6 +246,11 @@ impl FieldErrors {
         });
     }
 
+    /// A value occurs twice, and is too long to be printed.
+    pub fn duplicate_unshown(&mut self, path: &Path) {
+        self.push("FieldValueDuplicate", path, || "Duplicate value".into());
+    }
+
     /// Like [`FieldErrors::duplicate`], for a value that upstream prints in a special format. See
     /// [`FieldErrors::invalid_shown`].
     pub fn duplicate_shown(&mut self, path: &Path, shown: &str) {
@@ -285,6 +308,16 @@ mod tests {
         errors.extend_below(&Path::new("a"), part);
         let fields: Vec<&str> = errors.causes().iter().map(|cause| cause.field.as_str()).collect();
         assert_eq!(fields, ["a", "a[1]", "a.b.c"]);
+    }
+
+    #[test]
+    fn warnings_are_no_causes() {
+        let mut part = FieldErrors::new();
+        part.duplicate_unshown(&Path::new("a"));
+        let mut errors = FieldErrors::new();
+        errors.extend_warnings(part);
+        assert!(errors.is_empty());
+        assert_eq!(errors.warnings(), ["a: Duplicate value"]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 use crate::columns::{Columns, simple_path};
 use crate::definition::{MAX_NAMES, can_be_served, condition, is_established, prefix};
 use crate::names::{intern, intern_list};
+use crate::scale::ScaleMembers;
 use crate::schema::Schema;
 use crate::{coerce, default, prune, rules, validate};
 
@@ -36,14 +37,6 @@ const SCALE: &[Subresource] = &[Subresource {
     schema: "io.k8s.api.autoscaling.v1.Scale",
     verbs: &["get", "patch", "update"],
 }];
-
-/// Paths of the fields that a scale shows.
-#[derive(Debug)]
-pub(crate) struct ScaleMembers {
-    pub(crate) spec_replicas: Vec<String>,
-    pub(crate) status_replicas: Vec<String>,
-    pub(crate) selector: Option<Vec<String>>,
-}
 
 /// A version of a definition.
 #[derive(Debug)]
@@ -302,10 +295,14 @@ impl CustomKind {
         }
         if let Some(scale) = &self.version().scale {
             if part == JudgedPart::All {
-                check_replicas(&scale.spec_replicas, object, errors);
+                scale.check_spec(object, errors);
             }
-            check_replicas(&scale.status_replicas, object, errors);
+            scale.check_status(object, errors);
         }
+        if part == JudgedPart::All {
+            validate::embedded::validate(self.schema(), &root, &value, errors);
+        }
+        validate::list_types::validate(self.schema(), &value, old.as_ref(), errors);
         if !self.schema().rules_inside {
             return;
         }
@@ -333,24 +330,6 @@ const BLOCKING: [&str; 5] = [
 enum JudgedPart {
     All,
     Status,
-}
-
-/// Checks a number of replicas, at a path that a definition names.
-fn check_replicas(path: &[String], object: &Object, errors: &mut FieldErrors) {
-    let steps: Vec<&str> = path.iter().map(String::as_str).collect();
-    let Some(value) = object.at(&steps).filter(|value| !value.is_null()) else { return };
-    let shown_path = Path::new(&format!(".{}", steps.join(".")));
-    match value.as_i64() {
-        Some(replicas) if replicas < 0 => {
-            errors.invalid(&shown_path, replicas, "should be a non-negative integer");
-        }
-        Some(replicas) if replicas > i64::from(i32::MAX) => {
-            let why = format!("should be less than or equal to {}", i32::MAX);
-            errors.invalid(&shown_path, replicas, &why);
-        }
-        // The schema checks the type.
-        Some(_) | None => {}
-    }
 }
 
 impl Kind for CustomKind {

@@ -22,6 +22,7 @@ mod program;
 mod prune;
 mod rule;
 mod rules;
+mod scale;
 mod schema;
 mod structural;
 mod validate;

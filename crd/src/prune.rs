@@ -93,7 +93,7 @@ impl Pruning<'_> {
 }
 
 /// Whether a schema is empty.
-fn is_bare(schema: &Schema) -> bool {
+pub(crate) fn is_bare(schema: &Schema) -> bool {
     let says = schema.ty != Type::Any || schema.int_or_string || schema.preserve;
     !says && schema.properties.is_empty()
 }

@@ -118,6 +118,8 @@ pub(crate) struct Schema {
     pub(crate) rules_inside: bool,
     /// Whether values of this schema are or contain embedded objects.
     pub(crate) embeds_inside: bool,
+    /// Whether values of this schema are or contain sets, or lists of type `map`.
+    pub(crate) keyed_inside: bool,
 }
 
 impl Schema {
@@ -166,12 +168,15 @@ impl Schema {
             rules: compile(&props["x-kubernetes-validations"]),
             rules_inside: false,
             embeds_inside: false,
+            keyed_inside: false,
         };
         let has_default = schema.properties.iter().filter(|(_, property)| property.default.is_some());
         schema.defaulted = has_default.map(|(name, _)| name.clone()).collect();
         schema.defaults_inside =
             schema.default.is_some() || schema.children().any(|child| child.defaults_inside);
         schema.embeds_inside = schema.embedded || schema.children().any(|child| child.embeds_inside);
+        let is_keyed = schema.list != Items::Atomic;
+        schema.keyed_inside = is_keyed || schema.children().any(|child| child.keyed_inside);
         schema.rules_inside = !schema.rules.is_empty() || schema.children().any(|child| child.rules_inside);
         schema
     }

@@ -37,10 +37,17 @@ const ABOUT_METADATA: &str = "Standard object's metadata. More info: \
 
 /// The schema of a custom kind with the fields that every object has; `reference` creates a reference to
 /// another schema, with a description.
-pub(crate) fn own_schema(resource: &ResourceDoc, reference: impl Fn(&str, &str) -> Value) -> Option<Value> {
+pub(crate) fn own_schema(
+    resource: &ResourceDoc,
+    reference: impl Fn(&str, &str) -> Value,
+    to_v2: Option<fn(&mut Value)>,
+) -> Option<Value> {
     let mut schema = resource.own_schema.as_ref()?.read()?;
     if schema.is_object() {
-        add_implicit(&mut schema, &reference);
+        if let Some(to_v2) = to_v2 {
+            to_v2(&mut schema);
+        }
+        add_implicit(&mut schema, &reference, to_v2.is_some());
         add_object_fields(&mut schema, &reference, ABOUT_API_VERSION, ABOUT_KIND);
     } else {
         // With any property, kubectl would reject all other fields.
@@ -54,21 +61,22 @@ pub(crate) fn own_schema(resource: &ResourceDoc, reference: impl Fn(&str, &str) 
 }
 
 /// Adds the properties that a schema declares by an extension: those of embedded objects, and the types of
-/// integers or strings.
-fn add_implicit(schema: &mut Value, reference: &impl Fn(&str, &str) -> Value) {
+/// integers or strings. Version 2 has neither the types nor, where unknown fields are preserved, the properties.
+fn add_implicit(schema: &mut Value, reference: &impl Fn(&str, &str) -> Value, is_v2: bool) {
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        properties.values_mut().for_each(|property| add_implicit(property, reference));
+        properties.values_mut().for_each(|property| add_implicit(property, reference, is_v2));
     }
     for name in ["items", "additionalProperties"] {
         if let Some(inner) = schema.get_mut(name).filter(|inner| inner.is_object()) {
-            add_implicit(inner, reference);
+            add_implicit(inner, reference, is_v2);
         }
     }
-    if schema["x-kubernetes-int-or-string"] == true && schema["anyOf"].is_null() && schema["allOf"].is_null()
-    {
+    let has_types = !schema["anyOf"].is_null() || !schema["allOf"].is_null();
+    if schema["x-kubernetes-int-or-string"] == true && !has_types && !is_v2 {
         schema["anyOf"] = json!([{"type": "integer"}, {"type": "string"}]);
     }
-    if schema["x-kubernetes-embedded-resource"] == true {
+    let is_open = is_v2 && schema["x-kubernetes-preserve-unknown-fields"] == true;
+    if schema["x-kubernetes-embedded-resource"] == true && !is_open {
         add_object_fields(schema, reference, ABOUT_EMBEDDED_API_VERSION, ABOUT_EMBEDDED_KIND);
         let mut required = schema["required"].as_array().cloned().unwrap_or_default();
         for name in ["kind", "apiVersion"] {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::endpoints::version_info;
-use crate::facts::{document_default, values};
+use crate::facts::values;
 use crate::gnostic;
 use crate::head::{BEARER_TOKEN, info, security_schemes};
 use crate::operations;
@@ -74,12 +74,11 @@ fn definitions(resources: &[ResourceDoc]) -> impl Iterator<Item = (String, Value
         Some((name.to_owned(), structure(types().get(id))))
     });
     let own = resources.iter().filter_map(|resource| {
-        let mut schema = own_schema(resource, |name, _| reference(name))?;
+        let mut schema = own_schema(resource, |name, _| reference(name), Some(only_v2))?;
         if schema["x-kubernetes-preserve-unknown-fields"] == true {
             // Clients that read this document would reject fields that a declared property does not list.
             schema = json!({"type": "object"});
         }
-        only_v2(&mut schema);
         Some((resource.schema.to_owned(), schema))
     });
     let lists = resources.iter().filter(|resource| resource.has_list()).map(list);
@@ -89,6 +88,7 @@ fn definitions(resources: &[ResourceDoc]) -> impl Iterator<Item = (String, Value
     });
     let all = structs.chain(own).chain(lists).chain(scalars).chain(free_forms());
     all.map(move |(name, mut definition)| {
+        remove_defaults(&mut definition);
         if let Some(kinds) = kinds.get(&name) {
             definition[GVK] = kinds.clone().into();
         }
@@ -129,23 +129,62 @@ fn free_forms() -> [(String, Value); 4] {
     ]
 }
 
-/// Removes what v2 schemas do not support.
+/// Removes what v2 schemas do not support, and what kubectl cannot read: a value that may be `null`, or may have unknown
+/// fields, has no type (upstream: apiextensions-apiserver `pkg/controller/openapi/v2`).
 fn only_v2(schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else { return };
-    for name in ["nullable", "oneOf", "anyOf", "allOf", "not", "x-kubernetes-validations"] {
+    for name in ["oneOf", "anyOf", "allOf", "not", "x-kubernetes-validations"] {
         map.remove(name);
     }
-    if map.get("x-kubernetes-int-or-string").is_some_and(|flag| flag == true) {
+    let is_nullable = map.remove("nullable").is_some_and(|flag| flag == true);
+    let has = |name: &str| map.get(name).is_some_and(|flag| flag == true);
+    let is_open = has("x-kubernetes-preserve-unknown-fields");
+    let is_type = |name: &str| map.get("type").is_some_and(|ty| ty == name);
+    let is_list_of_anything = is_type("array") && (is_open || !map.contains_key("items"));
+    let has_no_type = is_nullable
+        || has("x-kubernetes-int-or-string")
+        || is_list_of_anything
+        || (is_open && is_type("object"));
+    if is_nullable || is_open {
+        map.remove("items");
+        map.remove("properties");
+    }
+    if has_no_type {
         map.remove("type");
     }
-    for name in ["items", "additionalProperties"] {
-        if let Some(inner) = map.get_mut(name) {
-            only_v2(inner);
-        }
+    forget_nullable(map);
+    below(map).for_each(only_v2);
+}
+
+/// Removes the names of values that may be `null` from the required ones.
+fn forget_nullable(map: &mut Map<String, Value>) {
+    let nullable = |schema: Option<&Value>| schema.is_some_and(|schema| schema["nullable"] == true);
+    if nullable(map.get("additionalProperties")) {
+        map.remove("required");
     }
-    if let Some(Value::Object(properties)) = map.get_mut("properties") {
-        properties.values_mut().for_each(only_v2);
-    }
+    let Some(Value::Array(required)) = map.get("required") else { return };
+    let property = |name: &Value| map.get("properties")?.get(name.as_str()?);
+    let left: Vec<Value> = required.iter().filter(|name| !nullable(property(name))).cloned().collect();
+    match left.is_empty() {
+        true => map.remove("required"),
+        false => map.insert("required".to_owned(), left.into()),
+    };
+}
+
+/// Removes the defaults, which upstream's v2 document does not contain.
+fn remove_defaults(schema: &mut Value) {
+    let Some(map) = schema.as_object_mut() else { return };
+    map.remove("default");
+    below(map).for_each(remove_defaults);
+}
+
+/// The schemas directly below a schema.
+fn below(map: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
+    map.iter_mut().flat_map(|(name, inner)| match (name.as_str(), inner) {
+        ("items" | "additionalProperties", inner) => vec![inner],
+        ("properties", Value::Object(properties)) => properties.values_mut().collect(),
+        _ => Vec::new(),
+    })
 }
 
 fn reference(name: &str) -> Value {
@@ -184,9 +223,6 @@ fn structure(ty: &'static StructType) -> Value {
 
 fn property(ty: &'static StructType, field: &'static Field) -> Value {
     let mut schema = shape(&field.shape);
-    if let Some(default) = document_default(ty, field) {
-        schema["default"] = default;
-    }
     if let Some(values) = values(ty, field).filter(|values| !values.allowed.is_empty()) {
         innermost(&mut schema)["enum"] = json!(values.allowed);
     }

@@ -52,7 +52,7 @@ fn write(resources: &[&ResourceDoc]) -> serde_json::Result<Vec<u8>> {
     }
     for resource in resources {
         let reference = |name: &str, about: &str| json!({"description": about, "allOf": [{"$ref": format!("#/components/schemas/{name}")}]});
-        if let Some(schema) = own_schema(resource, reference) {
+        if let Some(schema) = own_schema(resource, reference, None) {
             schemas.insert(resource.schema, &schema)?;
         }
     }

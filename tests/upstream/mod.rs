@@ -2,6 +2,7 @@
 //! need a kubelet. Each test names the file that it follows; text and code are original.
 
 mod apply;
+mod custom_objects;
 mod discovery;
 mod documents;
 mod expressions;
@@ -16,6 +17,7 @@ mod protection;
 mod rejections;
 mod resource_table;
 mod rows;
+mod validation;
 mod volumes;
 mod watches;
 
@@ -73,6 +75,19 @@ async fn strategic(http: &Http, path: &str, patch: &Value) -> Answer {
 /// A delete with options.
 async fn delete_with(http: &Http, path: &str, options: &Value) -> Answer {
     http.send(Method::DELETE, path, &[("content-type", "application/json")], options.to_string().into()).await
+}
+
+/// The object with a merge patch.
+fn merged(object: &Value, patch: &Value) -> Value {
+    let Value::Object(patch) = patch else { return patch.clone() };
+    let mut object = if object.is_object() { object.clone() } else { json!({}) };
+    for (name, patch) in patch {
+        match patch {
+            Value::Null => drop(object.as_object_mut().unwrap().remove(name)),
+            patch => object[name] = merged(&object[name], patch),
+        }
+    }
+    object
 }
 
 /// A pod that no node runs.

@@ -60,10 +60,11 @@ pub(super) fn required(path: &Path, value: &Value, key: &str, errors: &mut Field
     }
 }
 
-/// A reference to a CSI driver.
+/// A reference to a CSI driver. Since 1.35, upstream reports an empty name once, without its length and format.
 pub(super) fn driver_name(path: &Path, value: &str, errors: &mut FieldErrors) {
     if value.is_empty() {
         errors.required(path, "");
+        return;
     }
     if value.len() > names::CSI_DRIVER_NAME_MAX {
         errors.too_long(path, names::CSI_DRIVER_NAME_MAX);

@@ -40,7 +40,7 @@ pub(crate) async fn finalize(request: &Request) -> Result<Response, ApiError> {
         let mut warnings = decoded.warnings.clone();
         write::admit(request, Operation::Update, &mut object, Some(&old), &mut warnings).await?;
         write::keep_metadata(&mut object, &old);
-        write::validate_changed(kind, Part::Status, &object, &old, request)?;
+        write::validate_changed(kind, Part::Status, &object, &old, request, &mut warnings)?;
         write::admit_validated(request, Operation::Update, &mut object, Some(&old), &mut warnings).await?;
         if options.dry_run {
             return answer::object(request.kind_ref(), 200, object, wanted, &request.query, request.now());

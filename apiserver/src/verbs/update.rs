@@ -141,7 +141,7 @@ pub(crate) async fn apply(
     }
     managed_fields::keep_times(&mut object, old);
     write::settle_update(request, part, &mut object, old);
-    write::validate_changed(kind, part, &object, old, request)?;
+    write::validate_changed(kind, part, &object, old, request, warnings)?;
     warnings.extend(kind.warnings(&object, Some(old)));
     write::admit_validated(request, Operation::Update, &mut object, Some(old), warnings).await?;
     if dry_run {

@@ -1,7 +1,9 @@
 //! Validates the rules of schemas (`x-kubernetes-validations`) and evaluates them on values.
 //!
+//! A broken rule of an unchanged value ([`correlation`]) is a warning, unless the rule compares with the old value.
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema/cel`.
 
+mod correlation;
 mod cost_limits;
 mod declared;
 
@@ -17,6 +19,7 @@ use crate::columns::simple_path;
 use crate::rule::Rule;
 use crate::schema::{Schema, members};
 use crate::validate::{STEPS, Twins};
+use correlation::Correlation;
 
 impl Schema {
     /// Reads the schema in a `JSONSchemaProps`. Invalid parts are ignored: either the validation of the definition
@@ -66,75 +69,86 @@ fn field_path(text: &str) -> Option<Vec<String>> {
 
 /// Evaluates every rule of a schema on a value and, if there is one, the old value.
 pub(crate) fn judge(schema: &Schema, value: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let mut judge = Judge { budget: Budget::new(), errors, exhausted: false, steps: Steps::new(STEPS) };
-    judge.value(schema, &Path::default(), value, old);
+    let steps = Steps::new(STEPS);
+    let mut judge = Judge { budget: Budget::new(), errors, exhausted: false, steps: &steps };
+    let correlation = old.map_or_else(Correlation::default, |old| Correlation::root(schema, value, old));
+    judge.value(schema, &Path::default(), value, old, correlation);
 }
 
 struct Judge<'e> {
     budget: Budget,
     errors: &'e mut FieldErrors,
     exhausted: bool,
-    /// For the keys of lists.
-    steps: Steps,
+    /// For the keys of lists, and the comparison of values.
+    steps: &'e Steps,
 }
 
 impl Judge<'_> {
-    fn value(&mut self, schema: &Schema, path: &Path, value: &Value, old: Option<&Value>) {
+    fn value<'v>(
+        &mut self,
+        schema: &'v Schema,
+        path: &Path,
+        value: &'v Value,
+        old: Option<&'v Value>,
+        correlation: Correlation<'v>,
+    ) {
         if !schema.rules_inside || value.is_null() || self.exhausted || self.errors.is_full() {
             return;
         }
-        let changed = old != Some(value);
         for rule in &schema.rules {
-            let asks_old = rule.program.uses_old;
-            // Unchanged values are not validated again, except by transition rules.
-            let due = if asks_old { old.is_some() || rule.old_is_optional } else { changed };
-            if due && !self.exhausted {
-                self.rule(rule, schema, path, value, old);
+            let is_due = !rule.program.uses_old || old.is_some() || rule.old_is_optional;
+            if is_due && !self.exhausted {
+                self.rule(rule, schema, path, value, old, correlation);
             }
         }
         match value {
             Value::Object(_) => {
                 for (name, inner) in members(value) {
-                    let Some(schema) = schema.properties.get(name).or(schema.additional.as_deref()) else {
-                        continue;
+                    let (schema, path) = match (schema.properties.get(name), schema.additional.as_deref()) {
+                        (Some(property), _) => (property, path.child(name)),
+                        (None, Some(additional)) => (additional, path.key(name)),
+                        (None, None) => continue,
                     };
-                    self.value(schema, &path.child(name), inner, old.and_then(|old| old.get(name)));
+                    let old = old.and_then(|old| old.get(name)).filter(|old| !old.is_null());
+                    self.value(schema, &path, inner, old, correlation.member(name));
                 }
             }
             Value::Array(list) => {
                 let Some(items) = &schema.items else { return };
-                if self.items(items, schema, path, list, old).is_err() {
-                    self.out_of_budget(path, value);
+                if self.items(items, schema, path, list, old, correlation).is_err() {
+                    self.out_of_budget(schema, path);
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
-    fn items(
+    fn items<'v>(
         &mut self,
-        items: &Schema,
-        schema: &Schema,
+        items: &'v Schema,
+        schema: &'v Schema,
         path: &Path,
-        list: &[Value],
-        old: Option<&Value>,
+        list: &'v [Value],
+        old: Option<&'v Value>,
+        correlation: Correlation<'v>,
     ) -> Result<(), OutOfSteps> {
-        let twins = Twins::of(schema, old, &self.steps)?;
+        let twins = Twins::of(schema, old, self.steps)?;
         for (at, item) in list.iter().enumerate() {
-            let twin = twins.of_item(item, &self.steps)?;
-            self.value(items, &path.index(at), item, twin);
+            let twin = twins.of_item(item, self.steps)?;
+            self.value(items, &path.index(at), item, twin, correlation.item(items, item, twin));
         }
         Ok(())
     }
 
-    fn out_of_budget(&mut self, path: &Path, value: &Value) {
-        let why =
-            "validation failed due to running out of cost budget, no further validation rules will be run";
-        self.wrong(path, value, why);
-        self.exhausted = true;
-    }
-
-    fn rule(&mut self, rule: &Rule, schema: &Schema, path: &Path, value: &Value, old: Option<&Value>) {
+    fn rule(
+        &mut self,
+        rule: &Rule,
+        schema: &Schema,
+        path: &Path,
+        value: &Value,
+        old: Option<&Value>,
+        correlation: Correlation<'_>,
+    ) {
         let read = [Some(value), old].into_iter().flatten();
         read.for_each(|value| self.budget.take(Val::reading_cost(value, Some(schema))));
         let before = old.map(|old| Val::of(old, Some(schema)));
@@ -149,25 +163,43 @@ impl Judge<'_> {
                 let why = self.message(rule, &input);
                 let place =
                     rule.field_path.iter().flatten().fold(path.clone(), |path, step| path.child(step));
-                self.broken(rule, &place, value, &why);
+                let mut found = FieldErrors::new();
+                broken(rule, &place, value, &why, &mut found);
+                match rule.program.uses_old {
+                    false if correlation.is_unchanged(self.steps) => self.errors.extend_warnings(found),
+                    _ => self.errors.extend(found),
+                }
             }
             Ok(_) => {
-                let why = format!("the rule has no truth as its value: {}", rule.shown());
-                self.wrong(path, value, &why);
+                self.failed(schema, path, &format!("the rule has no truth as its value: {}", rule.shown()))
             }
             Err(Failure::Error(why)) => {
-                self.wrong(path, value, &format!("{why} evaluating rule: {}", rule.shown()));
+                self.failed(schema, path, &format!("{why} evaluating rule: {}", rule.shown()));
             }
             Err(Failure::RuleTooCostly) => {
                 let why = format!(
-                    "no further validation rules will be run due to call cost exceeds limit for rule: {}",
+                    "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to \
+                     call cost exceeds limit for rule: {}",
                     rule.shown()
                 );
-                self.wrong(path, value, &why);
+                self.failed(schema, path, &why);
                 self.exhausted = true;
             }
-            Err(Failure::ObjectTooCostly) => self.out_of_budget(path, value),
+            Err(Failure::ObjectTooCostly) => self.out_of_budget(schema, path),
         }
+    }
+
+    fn out_of_budget(&mut self, schema: &Schema, path: &Path) {
+        let why =
+            "validation failed due to running out of cost budget, no further validation rules will be run";
+        self.failed(schema, path, why);
+        self.exhausted = true;
+    }
+
+    /// Reports a rule without a result. Upstream prints the type instead of the value.
+    fn failed(&mut self, schema: &Schema, path: &Path, why: &str) {
+        let ty = if schema.int_or_string { "" } else { schema.ty.text() };
+        self.errors.invalid(path, ty, why);
     }
 
     /// Returns the computed message, or the static one.
@@ -178,22 +210,18 @@ impl Judge<'_> {
             Ok(_) | Err(_) => rule.fallback(),
         }
     }
+}
 
-    fn broken(&mut self, rule: &Rule, path: &Path, value: &Value, why: &str) {
-        match rule.reason.as_str() {
-            "FieldValueRequired" => self.errors.required(path, why),
-            "FieldValueForbidden" => self.errors.forbidden(path, why),
-            "FieldValueDuplicate" => self.errors.duplicate(path, value.clone()),
-            _ => self.wrong(path, value, why),
-        }
-    }
-
-    /// Reports an invalid value. Objects and lists are too long for the message.
-    fn wrong(&mut self, path: &Path, value: &Value, why: &str) {
-        match value {
-            Value::Object(_) | Value::Array(_) => self.errors.invalid_unshown(path, why),
-            value => self.errors.invalid(path, value.clone(), why),
-        }
+/// Reports a broken rule. Objects and lists are too long for the message.
+fn broken(rule: &Rule, path: &Path, value: &Value, why: &str, errors: &mut FieldErrors) {
+    let is_long = value.is_object() || value.is_array();
+    match rule.reason.as_str() {
+        "FieldValueRequired" => errors.required(path, why),
+        "FieldValueForbidden" => errors.forbidden(path, why),
+        "FieldValueDuplicate" if is_long => errors.duplicate_unshown(path),
+        "FieldValueDuplicate" => errors.duplicate(path, value.clone()),
+        _ if is_long => errors.invalid_unshown(path, why),
+        _ => errors.invalid(path, value.clone(), why),
     }
 }
 

@@ -5,7 +5,8 @@ use super::*;
 fn judged(schema: &Value, value: &Value, old: Option<&Value>) -> Vec<String> {
     let mut errors = FieldErrors::new();
     judge(&Schema::of(schema), value, old, &mut errors);
-    errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+    let causes = errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message));
+    causes.chain(errors.warnings().iter().map(|warning| format!("warning: {warning}"))).collect()
 }
 
 fn spec(rule: Value) -> Value {
@@ -49,7 +50,7 @@ fn broken_rules_are_reported_with_message_and_path() {
             json!({"rule": "self.min <= self.max"}),
             json!({"min": 3}),
             None,
-            vec!["spec: Invalid value: no such key: max evaluating rule: self.min <= self.max"],
+            vec!["spec: Invalid value: \"object\": no such key: max evaluating rule: self.min <= self.max"],
         ),
         (
             "6 no value before, no rule",
@@ -73,17 +74,86 @@ fn broken_rules_are_reported_with_message_and_path() {
             vec!["spec: Invalid value: failed rule: oldSelf.hasValue() || self.min > 5"],
         ),
         (
-            "9 what has not changed is not judged again",
+            "9 an unchanged value",
             json!({"rule": "self.min <= self.max"}),
             json!({"min": 3, "max": 2}),
             Some(json!({"min": 3, "max": 2})),
-            vec![],
+            vec!["warning: spec: Invalid value: failed rule: self.min <= self.max"],
+        ),
+        (
+            "10 an unchanged value and a transition rule",
+            json!({"rule": "oldSelf.min > self.min"}),
+            json!({"min": 3}),
+            Some(json!({"min": 3})),
+            vec!["spec: Invalid value: failed rule: oldSelf.min > self.min"],
+        ),
+        (
+            "11 an optional old value and an unchanged value",
+            json!({"rule": "!oldSelf.hasValue()", "optionalOldSelf": true}),
+            json!({"min": 3}),
+            Some(json!({"min": 3})),
+            vec!["spec: Invalid value: failed rule: !oldSelf.hasValue()"],
+        ),
+        (
+            "12 an error on an unchanged value",
+            json!({"rule": "self.min <= self.max"}),
+            json!({"min": 3}),
+            Some(json!({"min": 3})),
+            vec!["spec: Invalid value: \"object\": no such key: max evaluating rule: self.min <= self.max"],
+        ),
+        (
+            "13 a duplicate",
+            json!({"rule": "false", "reason": "FieldValueDuplicate"}),
+            json!({}),
+            None,
+            vec!["spec: Duplicate value"],
         ),
     ] {
         let value = json!({"spec": value});
         let old = old.map(|old| json!({"spec": old}));
         assert_eq!(judged(&spec(rule), &value, old.as_ref()), want, "{case}");
     }
+}
+
+#[test]
+fn items_are_unchanged_with_their_list_or_their_key() {
+    let item = json!({"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},
+        "x-kubernetes-validations": [{"rule": "self.v < 5", "message": "v"}]});
+    let list = |ty: Value| {
+        let mut list = json!({"type": "array", "items": item});
+        list.as_object_mut()
+            .into_iter()
+            .for_each(|list| list.extend(ty.as_object().cloned().unwrap_or_default()));
+        json!({"type": "object", "properties": {"l": list, "other": {"type": "integer"}}})
+    };
+    let keyed = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]});
+    let (bad, good) = (json!({"k": "a", "v": 9}), json!({"k": "b", "v": 1}));
+    let old = json!({"l": [bad], "other": 1});
+    for (case, ty, new, want) in [
+        (
+            "1 atomic, unchanged",
+            json!({}),
+            json!({"l": [bad], "other": 2}),
+            "warning: l[0]: Invalid value: v",
+        ),
+        ("2 atomic, with another item", json!({}), json!({"l": [bad, good]}), "l[0]: Invalid value: v"),
+        (
+            "3 keyed, with another item",
+            keyed.clone(),
+            json!({"l": [good, bad]}),
+            "warning: l[1]: Invalid value: v",
+        ),
+        ("4 keyed, changed", keyed, json!({"l": [{"k": "a", "v": 8}]}), "l[0]: Invalid value: v"),
+    ] {
+        assert_eq!(judged(&list(ty), &new, Some(&old)), [want], "{case}");
+    }
+}
+
+#[test]
+fn values_of_maps_are_reported_by_key() {
+    let schema = json!({"type": "object", "properties": {"m": {"type": "object", "additionalProperties": {
+        "type": "integer", "x-kubernetes-validations": [{"rule": "self < 5", "message": "v"}]}}}});
+    assert_eq!(judged(&schema, &json!({"m": {"x.y": 7}}), None), ["m[x.y]: Invalid value: 7: v"]);
 }
 
 #[test]
@@ -96,7 +166,8 @@ fn costly_rule_stops_at_its_cost_limit() {
     assert_eq!(
         found,
         [
-            "spec: Invalid value: no further validation rules will be run due to call cost exceeds limit for rule: long"
+            "spec: Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will \
+             be run due to call cost exceeds limit for rule: long"
         ]
     );
     assert!(started.spent().as_secs() < 20, "{:?}", started.spent());

@@ -385,7 +385,10 @@ impl Check<'_> {
         }
         // The messages contain the place within the default.
         let mut found = FieldErrors::new();
-        values::validate_within(&self.work.steps, form, &Path::default(), &value, None, &mut found);
+        values::embedded::validate(form, &Path::default(), &value, &mut found);
+        if found.is_empty() {
+            values::validate_within(&self.work.steps, form, &Path::default(), &value, None, &mut found);
+        }
         errors.extend_below(&path, found);
     }
 }

@@ -1,4 +1,4 @@
-//! Validates the type and the metadata of embedded objects.
+//! Validates the type and the metadata of embedded objects, whether they have changed or not.
 //!
 //! Upstream: apiextensions-apiserver `pkg/apiserver/schema/objectmeta`.
 
@@ -6,12 +6,52 @@ use orlop_api::object::Object;
 use orlop_api::registry::NameRule;
 use orlop_api::validate::meta::validate_meta;
 use orlop_api::validate::{FieldErrors, Path};
+use orlop_apimachinery::steps::{OutOfSteps, Steps};
 use serde_json::{Map, Value};
 
+use super::{STEPS, too_many_steps};
 use crate::format::{LABEL_1035, is_label_1035};
+use crate::schema::{Schema, members};
+
+/// Appends the errors of the embedded objects in a value.
+pub(crate) fn validate(schema: &Schema, path: &Path, value: &Value, errors: &mut FieldErrors) {
+    let mut found = FieldErrors::new();
+    if check_all(&Steps::new(STEPS), schema, path, value, &mut found).is_err() {
+        found = too_many_steps(path);
+    }
+    errors.extend(found);
+}
+
+fn check_all(
+    steps: &Steps,
+    schema: &Schema,
+    path: &Path,
+    value: &Value,
+    errors: &mut FieldErrors,
+) -> Result<(), OutOfSteps> {
+    if !schema.embeds_inside || errors.is_full() {
+        return Ok(());
+    }
+    steps.take(1)?;
+    if schema.embedded && value.is_object() {
+        check(path, value, errors);
+    }
+    for (name, value) in members(value) {
+        match (schema.properties.get(name), &schema.additional) {
+            (Some(property), _) => check_all(steps, property, &path.child(name), value, errors)?,
+            (None, Some(additional)) => check_all(steps, additional, &path.key(name), value, errors)?,
+            (None, None) => {}
+        }
+    }
+    let Some(items) = &schema.items else { return Ok(()) };
+    for (at, item) in value.as_array().into_iter().flatten().enumerate() {
+        check_all(steps, items, &path.index(at), item, errors)?;
+    }
+    Ok(())
+}
 
 /// Appends the errors of an embedded object.
-pub(super) fn check(path: &Path, value: &Value, errors: &mut FieldErrors) {
+fn check(path: &Path, value: &Value, errors: &mut FieldErrors) {
     for name in ["apiVersion", "kind"] {
         let path = path.child(name);
         match value.get(name) {
@@ -89,6 +129,11 @@ mod tests {
                 errors.causes().iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
             assert_eq!(found, want, "{case}");
         }
+        let schema = json!({"type": "object", "additionalProperties": {"type": "array", "items": {
+            "type": "object", "x-kubernetes-embedded-resource": true}}});
+        let mut errors = FieldErrors::new();
+        validate(&Schema::of(&schema), &Path::new("m"), &json!({"k": [{"kind": "K"}]}), &mut errors);
+        assert_eq!(errors.causes()[0].field, "m[k][0].apiVersion");
         let mut errors = FieldErrors::new();
         let labels = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a b": "c"}}});
         check(&Path::new("o"), &labels, &mut errors);

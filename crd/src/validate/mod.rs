@@ -1,20 +1,22 @@
 //! Validates values against their schema, with upstream's error messages.
 //!
-//! Values that equal the stored ones are not validated again: the schema may have become stricter since.
-//! Upstream: kube-openapi `pkg/validation/validate`, apiextensions-apiserver
-//! `pkg/apiserver/validation` and `pkg/apiserver/schema/{listtype,objectmeta}`.
-
-use std::collections::{HashMap, HashSet};
+//! Unchanged values ([`is_unchanged`]) are not validated again: the schema may have become stricter since.
+//! [`embedded`] and [`list_types`] are separate passes, which upstream applies to the whole object.
+//! Upstream: kube-openapi `pkg/validation/validate`, apiextensions-apiserver `pkg/apiserver/validation`.
 
 use orlop_api::validate::{FieldErrors, Path};
 use orlop_apimachinery::steps::{OutOfSteps, Steps};
 use serde_json::{Map, Value};
 
 use crate::format;
-use crate::schema::{Items, Schema, Type, members};
+use crate::schema::{Schema, Type, members};
 
 mod combinations;
-mod embedded;
+mod correlation;
+pub(crate) mod embedded;
+pub(crate) mod list_types;
+
+pub(crate) use correlation::{Twins, is_unchanged, member};
 
 /// The steps of one validation. A step is one value that one schema is applied to, or some text: the time of a
 /// validation is the product of the sizes of the schema and the value, and each may be large.
@@ -46,10 +48,15 @@ pub(crate) fn validate_within(
 ) {
     let mut found = FieldErrors::new();
     if check(steps, schema, path, value, old, &mut found).is_err() {
-        found = FieldErrors::new();
-        found.invalid_unshown(path, "the validation takes too many steps");
+        found = too_many_steps(path);
     }
     errors.extend(found);
+}
+
+fn too_many_steps(path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    errors.invalid_unshown(path, "the validation takes too many steps");
+    errors
 }
 
 /// Appends the errors of a value, unless there are enough already.
@@ -65,13 +72,14 @@ fn check(
         return Ok(());
     }
     steps.take(1)?;
-    if old == Some(value) {
+    if let Some(old) = old
+        && is_unchanged(schema, value, old, steps)?
+    {
         return Ok(());
     }
     if value.is_null() && schema.nullable {
         return Ok(());
     }
-    let before = errors.len();
     let fits = check_type(schema, path, value, errors);
     combinations::check(steps, schema, path, value, errors)?;
     if fits {
@@ -90,47 +98,10 @@ fn check(
                     check(steps, items, &path.index(at), item, twins.of_item(item, steps)?, errors)?;
                 }
             }
-            check_list(steps, schema, path, list, errors)?;
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-    if schema.embedded && errors.len() == before {
-        embedded::check(path, value, errors);
-    }
     Ok(())
-}
-
-/// The stored items of a list by their keys, if the list has keys.
-pub(crate) struct Twins<'v> {
-    keys: &'v [String],
-    by_keys: HashMap<Vec<Option<String>>, &'v Value>,
-}
-
-impl<'v> Twins<'v> {
-    pub(crate) fn of(schema: &'v Schema, old: Option<&'v Value>, steps: &Steps) -> Result<Self, OutOfSteps> {
-        let Items::Map(keys) = &schema.list else {
-            return Ok(Twins { keys: &[], by_keys: HashMap::new() });
-        };
-        let mut twins = Twins { keys, by_keys: HashMap::new() };
-        for item in old.and_then(Value::as_array).into_iter().flatten() {
-            let key = twins.key(item, steps)?;
-            twins.by_keys.entry(key).or_insert(item);
-        }
-        Ok(twins)
-    }
-
-    fn key(&self, item: &Value, steps: &Steps) -> Result<Vec<Option<String>>, OutOfSteps> {
-        steps.take(self.keys.len())?;
-        Ok(self.keys.iter().map(|key| item.get(key).map(Value::to_string)).collect())
-    }
-
-    /// Returns the stored item with the same keys.
-    pub(crate) fn of_item(&self, item: &Value, steps: &Steps) -> Result<Option<&'v Value>, OutOfSteps> {
-        if self.by_keys.is_empty() {
-            return Ok(None);
-        }
-        Ok(self.by_keys.get(&self.key(item, steps)?).copied())
-    }
 }
 
 /// Returns the name of a value's type.
@@ -296,38 +267,6 @@ fn check_object(
         let old = old.and_then(|old| old.get(name));
         if let Some(schema) = schema.properties.get(name).or(schema.additional.as_deref()) {
             check(steps, schema, &path.child(name), value, old, errors)?;
-        }
-    }
-    Ok(())
-}
-
-/// Checks that the items of sets and maps are unique.
-fn check_list(
-    steps: &Steps,
-    schema: &Schema,
-    path: &Path,
-    list: &[Value],
-    errors: &mut FieldErrors,
-) -> Result<(), OutOfSteps> {
-    let shown = |item: &Value| match &schema.list {
-        Items::Map(keys) => {
-            keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect()
-        }
-        Items::Set | Items::Atomic => item.clone(),
-    };
-    let keys = match &schema.list {
-        Items::Map(keys) => keys.len(),
-        Items::Set => 1,
-        Items::Atomic => return Ok(()),
-    };
-    let mut seen = HashSet::new();
-    for (at, item) in list.iter().enumerate() {
-        steps.take(keys)?;
-        let keys = shown(item);
-        let text = keys.to_string();
-        steps.take(text.len() / BYTES_PER_STEP)?;
-        if !seen.insert(text) {
-            errors.duplicate(&path.index(at), keys);
         }
     }
     Ok(())

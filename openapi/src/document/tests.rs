@@ -361,6 +361,31 @@ fn custom_schemas_contain_the_fields_of_every_object() {
         assert_eq!(*selectable, json!([{"fieldPath": "spec.color"}]), "{schema}");
     }
 
+    let text = json!({"type": "string", "default": "d"});
+    let documents = of(json!({"type": "object", "required": ["null", "text"], "properties": {
+        "text": text, "null": {"type": "string", "nullable": true, "description": "D"}, "port": port,
+        "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"text": text}},
+        "embedded": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+        "list": {"type": "array", "items": text}, "map": {"type": "object", "additionalProperties": text}}}));
+    let definition = &parsed(documents.v2_json())["definitions"]["com.example.v1.Widget"];
+    let properties = &definition["properties"];
+    let text = json!({"type": "string"});
+    for (name, want) in [
+        ("text", text.clone()),
+        ("null", json!({"description": "D"})),
+        ("port", json!({"x-kubernetes-int-or-string": true})),
+        ("open", json!({"x-kubernetes-preserve-unknown-fields": true})),
+        (
+            "embedded",
+            json!({"x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}),
+        ),
+        ("list", json!({"type": "array", "items": text})),
+        ("map", json!({"type": "object", "additionalProperties": text})),
+    ] {
+        assert_eq!(properties[name], want, "{name}");
+    }
+    assert_eq!(definition["required"], json!(["text"]));
+
     let open = of(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
     let definition = &parsed(open.v2_json())["definitions"]["com.example.v1.Widget"];
     assert_eq!(definition["type"], "object");

@@ -30,11 +30,7 @@ const NOT_NORMAL: &str = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxx
 
 /// The name of a driver: the same rules as for a CSI driver.
 pub(super) fn driver(name: &str, path: &Path, errors: &mut FieldErrors) {
-    if name.is_empty() {
-        errors.required(path, "");
-    } else {
-        volume_rules::driver_name(path, name, errors);
-    }
+    volume_rules::driver_name(path, name, errors);
 }
 
 /// The name of a pool: subdomains, separated by slashes.

@@ -77,14 +77,11 @@ impl Kind for VolumeAttachment {
         let path = Path::new("spec");
         let spec = attachment.at(&["spec"]).unwrap_or(&Value::Null);
         let source = given(spec, "source").unwrap_or(&Value::Null);
-        if text(spec, "attacher").is_empty() {
-            errors.required(&path.child("attacher"), "");
-        }
+        driver_name(&path.child("attacher"), text(spec, "attacher"), errors);
         validate_source(source, &path.child("source"), errors);
         subdomain(&path.child("nodeName"), text(spec, "nodeName"), errors);
         status(attachment, errors);
-        // The rules that this version has in addition to those of older ones.
-        driver_name(&path.child("attacher"), text(spec, "attacher"), errors);
+        // Upstream validates the name of the volume last.
         if let Some(volume) = given(source, VOLUME).and_then(Value::as_str) {
             subdomain(&path.child("source").child(VOLUME), volume, errors);
         }

@@ -191,7 +191,7 @@ impl On<'_> {
         write::track(&request, MANAGER, Some(old), &mut object);
         write::admit_without_calls(&request, Operation::Update, &mut object, Some(old))?;
         write::settle_update(&request, Part::Main, &mut object, old);
-        write::validate_changed(kind, Part::Main, &object, old, &request)?;
+        write::validate_changed(kind, Part::Main, &object, old, &request, &mut Vec::new())?;
         write::admit_validated_without_calls(&request, Operation::Update, &mut object, Some(old))?;
         self.with_status(object)
     }
@@ -211,7 +211,7 @@ impl On<'_> {
         write::track(&request, MANAGER, Some(&main), &mut object);
         write::admit_without_calls(&request, Operation::Update, &mut object, Some(&main))?;
         write::settle_update(&request, Part::Status, &mut object, &main);
-        write::validate_changed(kind, Part::Status, &object, &main, &request)?;
+        write::validate_changed(kind, Part::Status, &object, &main, &request, &mut Vec::new())?;
         write::admit_validated_without_calls(&request, Operation::Update, &mut object, Some(&main))?;
         Ok(object)
     }

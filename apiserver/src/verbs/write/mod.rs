@@ -224,13 +224,14 @@ pub(crate) fn keep_metadata(object: &mut Object, old: &Object) {
     object.set_default(&["metadata", "name"], old.name().to_owned());
 }
 
-/// Validates a changed object.
+/// Validates a changed object. Errors of unchanged values may become warnings.
 pub(crate) fn validate_changed(
     kind: &dyn Kind,
     part: Part,
     object: &Object,
     old: &Object,
     context: &dyn WriteContext,
+    warnings: &mut Vec<String>,
 ) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     let namespaced = kind.scope() == Scope::Namespaced;
@@ -249,6 +250,7 @@ pub(crate) fn validate_changed(
             kind.validate_part(subresource, object, old, &mut errors);
         }
     }
+    warnings.extend_from_slice(errors.warnings());
     finish_validation(kind, object, &errors)
 }
 
