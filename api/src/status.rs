@@ -162,11 +162,11 @@ impl ApiError {
         Self::new(409, "AlreadyExists", message).with(Details::of(names, name))
     }
 
-    /// 409: an object that is being deleted uses the name.
-    pub fn being_deleted(names: &Names, name: &str) -> Self {
-        let mut error = Self::already_exists(names, name);
-        error.message = format!("object is being deleted: {}", error.message);
-        error
+    /// The error about a taken name, if an object that is being deleted uses it.
+    #[must_use]
+    pub fn being_deleted(mut self) -> Self {
+        self.message.insert_str(0, "object is being deleted: ");
+        self
     }
 
     /// 409: generateName found no unused name.

@@ -162,7 +162,7 @@ fn log_options(query: &Query) -> Result<FieldErrors, ApiError> {
     match since {
         Some(_) if !query.text("sinceTime").is_empty() => {
             let text = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-            errors.forbidden(&Path::default(), text);
+            errors.forbidden(&Path::new("[]"), text);
         }
         Some(since) if since < 1 => {
             errors.invalid(&Path::new("sinceSeconds"), since, "must be greater than 0");
@@ -317,7 +317,7 @@ mod tests {
             ("sinceSeconds=0", "sinceSeconds: Invalid value: 0: must be greater than 0"),
             (
                 "sinceSeconds=0&sinceTime=2026-01-01T00:00:00Z",
-                "<nil>: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
+                "[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
             ),
             (
                 "stream=x",

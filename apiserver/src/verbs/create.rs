@@ -144,17 +144,15 @@ pub(crate) async fn create_tracked(
         if again {
             continue;
         }
-        if !base.is_empty() {
-            return Err(ApiError::no_unique_name(request.names(), &name));
-        }
         let terminating = taken
             .and_then(|record| crate::encode::stored::decode(&record).ok())
             .is_some_and(|object| object.is_terminating());
-        return Err(if terminating {
-            ApiError::being_deleted(request.names(), &name)
-        } else {
-            ApiError::already_exists(request.names(), &name)
-        });
+        // The text depends on `generateName`, also if the client chose the name.
+        let error = match base.is_empty() {
+            true => ApiError::already_exists(request.names(), &name),
+            false => ApiError::no_unique_name(request.names(), &name),
+        };
+        return Err(if terminating { error.being_deleted() } else { error });
     }
     Err(ApiError::no_unique_name(request.names(), object.name()))
 }

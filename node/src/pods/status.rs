@@ -2,11 +2,11 @@
 //! generateAPIPodStatus; pkg/kubelet/status, TerminatePod). Pure. Fields of other writers are preserved:
 //! `qosClass`, and conditions that are not named here. A terminal phase never changes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, HostIP, Pod,
-    PodIP, PodStatus,
+    PodIP, PodStatus, ResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use orlop_client::pods::phase;
@@ -89,6 +89,8 @@ fn statuses(pod: &Pod, old: &PodStatus, facts: &PodFacts) -> (Vec<ContainerStatu
     if let Some(state) = facts.state.as_ref().filter(|state| !state.containers.is_empty()) {
         (init, main) = (state.init.clone(), state.containers.clone());
         init.iter_mut().chain(&mut main).for_each(whole_seconds);
+        report_resources(init_spec, &mut init);
+        report_resources(main_spec, &mut main);
     } else if facts.stage != PodStage::Making {
         init = old.init_container_statuses.clone().unwrap_or_default();
         main = old.container_statuses.clone().unwrap_or_default();
@@ -111,6 +113,19 @@ fn statuses(pod: &Pod, old: &PodStatus, facts: &PodFacts) -> (Vec<ContainerStatu
         settle(init_spec.is_empty(), &mut init, &mut main);
     }
     (init, main)
+}
+
+/// Reports the resources of the spec as allocated and as in effect: a runtime of this agent limits no resources, so
+/// a resize is complete when the agent sees it. The API server resizes only containers whose resources are reported.
+fn report_resources(containers: &[Container], list: &mut [ContainerStatus]) {
+    let by_name: HashMap<&str, &Container> =
+        containers.iter().map(|container| (container.name.as_str(), container)).collect();
+    for status in list.iter_mut().filter(|status| has_begun(status)) {
+        let Some(container) = by_name.get(status.name.as_str()) else { continue };
+        let resources = container.resources.clone().unwrap_or_default();
+        status.allocated_resources = resources.requests.clone();
+        status.resources = Some(ResourceRequirements { claims: None, ..resources });
+    }
 }
 
 /// Truncates times to whole seconds, as the API server stores them; otherwise every report would be a change.
@@ -141,10 +156,6 @@ fn waiting(container: &Container, reason: &str) -> ContainerStatus {
 
 /// Marks containers without an exit as lost (upstream: TerminatePod).
 fn settle(no_init: bool, init: &mut [ContainerStatus], main: &mut [ContainerStatus]) {
-    let has_begun = |status: &ContainerStatus| {
-        let has_last = status.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
-        has_last || status.state.as_ref().is_none_or(|state| state.waiting.is_none())
-    };
     if no_init || main.iter().any(has_begun) {
         main.iter_mut().for_each(lose);
     }
@@ -152,6 +163,12 @@ fn settle(no_init: bool, init: &mut [ContainerStatus], main: &mut [ContainerStat
     if let Some(last) = init.iter().rposition(has_begun) {
         init.iter_mut().take(last + 1).for_each(lose);
     }
+}
+
+/// Whether the container runs, or has run before.
+fn has_begun(status: &ContainerStatus) -> bool {
+    let has_last = status.last_state.as_ref().is_some_and(|last| last.terminated.is_some());
+    has_last || status.state.as_ref().is_none_or(|state| state.waiting.is_none())
 }
 
 fn lose(status: &mut ContainerStatus) {

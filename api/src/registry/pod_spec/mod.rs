@@ -126,6 +126,9 @@ const HOSTNAME_MAX: usize = 64;
 
 /// Names of other objects, and the pod's host names; upstream validates the deadline among them.
 fn names(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
+    if let Some(name) = &spec.hostname_override {
+        hostname_override(spec, name, &path.child("hostnameOverride"), errors);
+    }
     for (field, name) in [("serviceAccountName", &spec.service_account_name), ("nodeName", &spec.node_name)] {
         if !text(name).is_empty() {
             checks::subdomain(errors, &path.child(field), text(name));
@@ -142,24 +145,21 @@ fn names(spec: &api::PodSpec, path: &Path, errors: &mut FieldErrors) {
             checks::label(errors, &path.child(field), text(name));
         }
     }
-    if let Some(name) = &spec.hostname_override {
-        hostname_override(spec, name, &path.child("hostnameOverride"), errors);
-    }
 }
 
-/// The rules that the API reference states about `hostnameOverride`. It is the name that the kernel reports, which has at
-/// most 64 characters, so the pod must have its own network namespace and no other way to set that name.
+/// The name that the kernel reports, which has at most 64 characters: the pod must have its own network namespace and no
+/// other way to set that name.
 fn hostname_override(spec: &api::PodSpec, name: &str, path: &Path, errors: &mut FieldErrors) {
-    checks::subdomain(errors, path, name);
+    if spec.set_hostname_as_fqdn == Some(true) {
+        errors.forbidden(path, "may not be specified when setHostnameAsFQDN is true");
+    }
+    if spec.host_network == Some(true) {
+        errors.forbidden(path, "may not be specified when hostNetwork is true");
+    }
     if name.len() > HOSTNAME_MAX {
         errors.too_long(path, HOSTNAME_MAX);
     }
-    if spec.host_network == Some(true) {
-        errors.forbidden(path, "may not be set when hostNetwork is true");
-    }
-    if spec.set_hostname_as_fqdn == Some(true) {
-        errors.forbidden(path, "may not be set when setHostnameAsFQDN is true");
-    }
+    checks::subdomain(errors, path, name);
 }
 
 /// The checks that upstream runs last.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{MIRROR, validate_annotation_changes};
+use super::{MIRROR, WHOLE_POD, validate_annotation_changes};
 use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
@@ -24,7 +24,7 @@ pub(in crate::registry) fn validate(pod: &Object, old: &Object, errors: &mut Fie
     validate_annotation_changes(pod, old, errors);
     if old.annotation(MIRROR).is_some() {
         *errors = FieldErrors::new();
-        errors.forbidden(&Path::default(), "static pods do not support ephemeral containers");
+        errors.forbidden(&Path::new(WHOLE_POD), "static pods do not support ephemeral containers");
         return;
     }
     let path = Path::new("spec.ephemeralContainers");

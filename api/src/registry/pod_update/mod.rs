@@ -2,10 +2,12 @@
 //!
 //! Upstream: pkg/apis/core/validation, `ValidatePodUpdate` and its siblings.
 
+mod container_status;
 pub(super) mod ephemeral;
 #[cfg(test)]
 mod parts;
 pub(super) mod resize;
+mod restart_policy;
 mod status;
 
 use std::collections::BTreeSet;
@@ -22,6 +24,8 @@ use crate::object::Object;
 use crate::validate::{FieldErrors, Path};
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
+/// The path of errors about the pod as a whole: upstream prints a path with an empty name in this way.
+const WHOLE_POD: &str = "[]";
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 

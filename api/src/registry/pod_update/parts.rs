@@ -83,12 +83,12 @@ fn static_pods_support_neither_subresource() {
     old.set(&["metadata", "annotations", "kubernetes.io/config.mirror"], "x");
     let (found, _) = changed(&old, &old, ephemeral::take, ephemeral::validate);
     let text = "Forbidden: static pods do not support ephemeral containers";
-    assert_eq!(found, [("FieldValueForbidden", "<nil>", text)]);
+    assert_eq!(found, [("FieldValueForbidden", "[]", text)]);
     let (found, _) = resized(&old, &old);
-    assert_eq!(found, [("FieldValueForbidden", "<nil>", "Forbidden: static pods cannot be resized")]);
+    assert_eq!(found, [("FieldValueForbidden", "[]", "Forbidden: static pods cannot be resized")]);
     let windows = pod(json!({"spec": {"os": {"name": "windows"}}}));
     let (found, _) = resized(&windows, &windows);
-    assert_eq!(found, [("FieldValueForbidden", "<nil>", "Forbidden: windows pods cannot be resized")]);
+    assert_eq!(found, [("FieldValueForbidden", "[]", "Forbidden: windows pods cannot be resized")]);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{MIRROR, put_back};
+use super::{MIRROR, WHOLE_POD, put_back};
 use crate::object::Object;
 use crate::registry::pod_spec::qos;
 use crate::validate::{FieldErrors, Path};
@@ -62,7 +62,7 @@ pub(in crate::registry) fn validate(pod: &Object, old: &Object, errors: &mut Fie
     };
     if let Some(text) = refused {
         *errors = FieldErrors::new();
-        errors.forbidden(&Path::default(), text);
+        errors.forbidden(&Path::new(WHOLE_POD), text);
         return;
     }
     let path = Path::new("spec");

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1 as api;
 use serde_json::{Value, json};
 
-use super::validate_annotation_changes;
+use super::{container_status, restart_policy, validate_annotation_changes};
 use crate::object::Object;
 use crate::registry::checks;
 use crate::registry::pod_spec::network;
@@ -21,8 +21,8 @@ pub(in crate::registry) fn validate_status(pod: &Object, old_pod: &Object, error
     };
     let (spec, old_spec) = (new.spec.unwrap_or_default(), old.spec.unwrap_or_default());
     let (status, old_status) = (new.status.unwrap_or_default(), old.status.unwrap_or_default());
-    conditions(&status, errors);
     let path = Path::new("status");
+    conditions(&status, &path.child("conditions"), errors);
     let nominated = status.nominated_node_name.as_deref().unwrap_or_default();
     if status.nominated_node_name != old_status.nominated_node_name && !nominated.is_empty() {
         let path = path.child("nominatedNodeName");
@@ -31,43 +31,50 @@ pub(in crate::registry) fn validate_status(pod: &Object, old_pod: &Object, error
             errors.forbidden(&path, "may not be set on pods that are already bound to a node");
         }
     }
-    if let Some(generation) = status.observed_generation {
-        checks::non_negative(errors, &path.child("observedGeneration"), generation);
-    }
+    observed_generation(status.observed_generation, &path, errors);
     let class = |pod: &Object| pod.at(&["status", "qosClass"]).cloned();
     checks::immutable(errors, &path.child("qosClass"), class(pod).as_ref(), class(old_pod).as_ref());
 
-    let policy = old_spec.restart_policy.as_deref().unwrap_or("Always");
-    let restarting: BTreeSet<&str> = (old_spec.init_containers.iter().flatten())
-        .filter(|container| container.restart_policy.as_deref() == Some("Always"))
-        .map(|container| container.name.as_str())
-        .collect();
-    let restarts = |name: &str| restarting.contains(name);
-    for (field, new, old, policy, may_restart) in [
-        ("containerStatuses", &status.container_statuses, &old_status.container_statuses, policy, false),
-        (
-            "initContainerStatuses",
-            &status.init_container_statuses,
-            &old_status.init_container_statuses,
-            policy,
-            true,
-        ),
-        // Ephemeral containers are never restarted.
-        (
-            "ephemeralContainerStatuses",
-            &status.ephemeral_container_statuses,
-            &old_status.ephemeral_container_statuses,
-            "Never",
-            false,
-        ),
-    ] {
-        let may_restart = |name: &str| may_restart && restarts(name);
-        let (new, old) = (new.as_deref().unwrap_or_default(), old.as_deref().unwrap_or_default());
-        transitions(new, old, policy, may_restart, &path.child(field), errors);
+    let lists = status_lists(&status, &spec);
+    for (list, old) in lists.iter().zip(status_lists(&old_status, &old_spec)) {
+        restarts(list.statuses, &old, &old_spec, &path.child(list.field), errors);
     }
+    claim_statuses(&status, &spec, &path.child("resourceClaimStatuses"), errors);
     addresses(pod, "podIPs", errors);
     host_addresses(pod, errors);
-    claim_statuses(&status, &spec, &path.child("resourceClaimStatuses"), errors);
+    let is_windows = spec.os.as_ref().is_some_and(|os| os.name == "windows");
+    for list in &lists {
+        container_status::users(list.statuses, is_windows, &path.child(list.field), errors);
+    }
+    for list in &lists {
+        container_status::allocated_resources(
+            list.statuses,
+            list.containers,
+            &path.child(list.field),
+            errors,
+        );
+    }
+}
+
+/// The statuses of one kind of containers.
+struct StatusList<'a> {
+    field: &'static str,
+    statuses: &'a [api::ContainerStatus],
+    /// The containers in the spec; `None` for ephemeral containers, which are never restarted.
+    containers: Option<&'a [api::Container]>,
+}
+
+fn status_lists<'a>(status: &'a api::PodStatus, spec: &'a api::PodSpec) -> [StatusList<'a>; 3] {
+    let list = |field, statuses: &'a Option<Vec<_>>, containers| {
+        let statuses = statuses.as_deref().unwrap_or_default();
+        StatusList { field, statuses, containers }
+    };
+    let init = spec.init_containers.as_deref().unwrap_or_default();
+    [
+        list("containerStatuses", &status.container_statuses, Some(spec.containers.as_slice())),
+        list("initContainerStatuses", &status.init_container_statuses, Some(init)),
+        list("ephemeralContainerStatuses", &status.ephemeral_container_statuses, None),
+    ]
 }
 
 /// The claims that were created for the pod: each belongs to one of the pod's claims, and has a valid name.
@@ -91,41 +98,44 @@ fn claim_statuses(status: &api::PodStatus, spec: &api::PodSpec, path: &Path, err
     }
 }
 
-/// Types of conditions are qualified names. Upstream validates them as if in the metadata.
-fn conditions(status: &api::PodStatus, errors: &mut FieldErrors) {
-    let path = Path::new("metadata.conditions");
+/// Types of conditions are qualified names. Upstream spells the field in this way.
+fn conditions(status: &api::PodStatus, path: &Path, errors: &mut FieldErrors) {
     for (i, condition) in status.conditions.iter().flatten().enumerate() {
-        checks::qualified_name(errors, &path.index(i).child("Type"), &condition.type_);
+        let path = path.index(i);
+        observed_generation(condition.observed_generation, &path, errors);
+        checks::qualified_name(errors, &path.child("Type"), &condition.type_);
     }
 }
 
-/// A container that has terminated and must not restart cannot run again.
-fn transitions(
+fn observed_generation(generation: Option<i64>, path: &Path, errors: &mut FieldErrors) {
+    if let Some(generation) = generation.filter(|generation| *generation < 0) {
+        errors.invalid(&path.child("observedGeneration"), generation, "must be a non-negative integer");
+    }
+}
+
+/// A container that has terminated runs again only if its restart policy says so. A container that is missing in the
+/// spec has none.
+fn restarts(
     new: &[api::ContainerStatus],
-    old: &[api::ContainerStatus],
-    policy: &str,
-    may_restart: impl Fn(&str) -> bool,
+    old: &StatusList<'_>,
+    spec: &api::PodSpec,
     path: &Path,
     errors: &mut FieldErrors,
 ) {
     fn ended(status: &api::ContainerStatus) -> Option<&api::ContainerStateTerminated> {
         status.state.as_ref().and_then(|state| state.terminated.as_ref())
     }
-    // By name, the number of statuses of containers that have not terminated.
-    let mut running: BTreeMap<&str, usize> = BTreeMap::new();
-    for after in new.iter().filter(|after| ended(after).is_none()) {
-        *running.entry(after.name.as_str()).or_default() += 1;
+    if old.containers.is_some() && restart_policy::restarts_all(spec) {
+        return;
     }
-    for (i, before) in old.iter().enumerate() {
-        let Some(end) = ended(before) else { continue };
-        let restarted = policy == "Always" || (policy == "OnFailure" && end.exit_code != 0);
-        if restarted || may_restart(&before.name) {
-            continue;
-        }
-        for _ in 0..running.get(before.name.as_str()).copied().unwrap_or_default() {
-            if errors.is_full() {
-                return;
-            }
+    let running: BTreeSet<&str> =
+        new.iter().filter(|after| ended(after).is_none()).map(|after| after.name.as_str()).collect();
+    let containers: BTreeMap<&str, &api::Container> =
+        old.containers.into_iter().flatten().map(|container| (container.name.as_str(), container)).collect();
+    for (i, before) in old.statuses.iter().enumerate() {
+        let Some(end) = ended(before).filter(|_| running.contains(before.name.as_str())) else { continue };
+        let container = containers.get(before.name.as_str());
+        if !container.is_some_and(|container| restart_policy::restarts(container, spec, end.exit_code)) {
             let text = "may not be transitioned to non-terminated state";
             errors.forbidden(&path.index(i).child("state"), text);
         }
@@ -137,7 +147,7 @@ fn list<'a>(pod: &'a Object, field: &str) -> Vec<&'a str> {
     entries.into_iter().flatten().map(|entry| entry["ip"].as_str().unwrap_or_default()).collect()
 }
 
-/// At most one address per family, without duplicates.
+/// At most one address per family.
 fn addresses(pod: &Object, field: &str, errors: &mut FieldErrors) {
     let path = Path::new("status").child(field);
     let addresses = list(pod, field);
@@ -155,12 +165,6 @@ fn addresses(pod: &Object, field: &str, errors: &mut FieldErrors) {
     if families.len() != 2 || addresses.len() > 2 {
         let shown = Value::Array(addresses.iter().map(|ip| json!({ "IP": ip })).collect());
         errors.invalid(&path, shown, "may specify no more than one IP for each IP family");
-    }
-    let mut seen = BTreeSet::new();
-    for (i, address) in addresses.iter().enumerate() {
-        if !seen.insert(address) {
-            errors.duplicate(&path.index(i), json!({ "IP": address }));
-        }
     }
 }
 

@@ -6,6 +6,8 @@ use crate::kind::Kind;
 const FORBIDDEN: &str = "FieldValueForbidden";
 const DUPLICATE: &str = "FieldValueDuplicate";
 const INVALID: &str = "FieldValueInvalid";
+const NOT_SUPPORTED: &str = "FieldValueNotSupported";
+const QUALIFIED: &str = "Invalid value: \"-\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 
 fn pod(changes: Value) -> Object {
     let mut spec = json!({
@@ -245,10 +247,16 @@ fn status_updates_are_validated() {
     let old = json!({"qosClass": "BestEffort", "containerStatuses": [
         {"name": "c", "state": {"terminated": {"exitCode": 1}}}, {"name": "d", "state": {"running": {}}}]});
     let with = |policy: &str, node: &str, status: Value| {
-        object(json!({"spec": {"restartPolicy": policy, "nodeName": node}, "status": status}))
+        let containers = json!([{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}, "claims": [
+            {"name": "r"}, {"name": "s", "request": "t"}]}}]);
+        let spec = json!({"restartPolicy": policy, "nodeName": node, "containers": containers});
+        object(json!({ "spec": spec, "status": status }))
     };
-    let running =
-        json!({"qosClass": "BestEffort", "containerStatuses": [{"name": "c", "state": {"running": {}}}]});
+    let statuses = |list: Value| json!({"qosClass": "BestEffort", "containerStatuses": list});
+    let running = statuses(json!([{"name": "c", "state": {"running": {}}}]));
+    let allocated =
+        |resource: Value| statuses(json!([{"name": "c", "allocatedResourcesStatus": [resource]}]));
+    let allocated_name = "status.containerStatuses[0].allocatedResourcesStatus[0].name";
     let back = vec![(
         FORBIDDEN,
         "status.containerStatuses[0].state",
@@ -320,10 +328,104 @@ fn status_updates_are_validated() {
             "Always",
             "",
             json!({"qosClass": "BestEffort", "observedGeneration": -1}),
+            vec![(INVALID, "status.observedGeneration", "Invalid value: -1: must be a non-negative integer")],
+        ),
+        (
+            "conditions",
+            "Always",
+            "",
+            json!({"qosClass": "BestEffort", "conditions": [
+                {"type": "Ready", "status": "True", "observedGeneration": -2},
+                {"type": "-", "status": "odd"},
+            ]}),
+            vec![
+                (
+                    INVALID,
+                    "status.conditions[0].observedGeneration",
+                    "Invalid value: -2: must be a non-negative integer",
+                ),
+                (INVALID, "status.conditions[1].Type", QUALIFIED),
+            ],
+        ),
+        (
+            "users",
+            "Always",
+            "",
+            statuses(
+                json!([{"name": "c", "user": {"linux": {"uid": -1, "gid": 0, "supplementalGroups": [1, -3]}}}]),
+            ),
+            vec![
+                (
+                    INVALID,
+                    "status.containerStatuses[0].user.linux.uid",
+                    "Invalid value: -1: must be between 0 and 2147483647, inclusive",
+                ),
+                (
+                    INVALID,
+                    "status.containerStatuses[0].user.linux.supplementalGroups[1]",
+                    "Invalid value: -3: must be between 0 and 2147483647, inclusive",
+                ),
+            ],
+        ),
+        (
+            "allocated, requested",
+            "Always",
+            "",
+            allocated(
+                json!({"name": "example.com/gpu", "resources": [{"resourceID": "a", "health": "Healthy"}]}),
+            ),
+            vec![],
+        ),
+        ("allocated, of a claim", "Always", "", allocated(json!({"name": "claim:r"})), vec![]),
+        ("allocated, of a request", "Always", "", allocated(json!({"name": "claim:s/t"})), vec![]),
+        (
+            "allocated, of no claim",
+            "Always",
+            "",
+            allocated(json!({"name": "claim:s"})),
             vec![(
                 INVALID,
-                "status.observedGeneration",
-                "Invalid value: -1: must be greater than or equal to 0",
+                allocated_name,
+                "Invalid value: \"claim:s\": must match one of the container's resource claims in a format \
+                 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty",
+            )],
+        ),
+        (
+            "allocated, not requested",
+            "Always",
+            "",
+            allocated(json!({"name": "cpu", "resources": [
+                {"resourceID": "a", "health": "Fine"}, {"resourceID": "a", "health": "Unknown"},
+            ]})),
+            vec![
+                (
+                    INVALID,
+                    allocated_name,
+                    "Invalid value: \"cpu\": must match one of the container's resource requests",
+                ),
+                (
+                    NOT_SUPPORTED,
+                    "status.containerStatuses[0].allocatedResourcesStatus[0].resources[0].health",
+                    "Unsupported value: \"Fine\": supported values: \"Healthy\", \"Unhealthy\", \"Unknown\"",
+                ),
+                (
+                    DUPLICATE,
+                    "status.containerStatuses[0].allocatedResourcesStatus[0].resources[1].resourceID",
+                    "Duplicate value: \"a\"",
+                ),
+            ],
+        ),
+        (
+            "allocated, of an ephemeral container",
+            "Always",
+            "",
+            json!({"qosClass": "BestEffort", "ephemeralContainerStatuses": [
+                {"name": "e", "allocatedResourcesStatus": [{"name": "cpu"}]},
+            ]}),
+            vec![(
+                FORBIDDEN,
+                "status.ephemeralContainerStatuses[0].allocatedResourcesStatus",
+                "Forbidden: must not be specified in container status",
             )],
         ),
     ] {

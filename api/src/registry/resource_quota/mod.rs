@@ -46,7 +46,7 @@ const CONFLICTS: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminatin
 const COMPUTE: [&str; 6] =
     ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
 
-const EXISTS_ALONE: &str = "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, \
+const EXISTS_ALONE: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
                             ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
                             ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
 

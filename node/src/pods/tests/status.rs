@@ -193,3 +193,30 @@ fn cost_of_a_status_is_linear() {
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert_eq!(condition(&serde_json::to_value(status).unwrap(), "Ready").0, "True");
 }
+
+#[test]
+fn begun_containers_report_their_resources() {
+    let with = |resources: Value| -> Pod {
+        let containers = json!([{"name": "c", "image": "i", "resources": resources}, {"name": "d"}]);
+        let pod = json!({"metadata": {"name": "p", "uid": "u"}, "spec": {"containers": containers}});
+        serde_json::from_value(pod).unwrap()
+    };
+    let running = PodFacts { state: Some(state("running")), ..facts(PodStage::Running) };
+    let reported = |pod: &Pod, facts: &PodFacts| {
+        let status = serde_json::to_value(status(pod, facts)).unwrap();
+        let of = |n: usize| {
+            let status = &status["containerStatuses"][n];
+            json!([status["resources"], status["allocatedResources"]])
+        };
+        (of(0), of(1))
+    };
+    let none = json!([null, null]);
+    let cpu = |amount: &str| json!({"requests": {"cpu": amount}, "limits": {"cpu": "2"}});
+    for amount in ["1", "1500m"] {
+        let want = json!([cpu(amount), {"cpu": amount}]);
+        assert_eq!(reported(&with(cpu(amount)), &running), (want, none.clone()), "{amount}");
+    }
+    assert_eq!(reported(&with(json!({})), &running).0, json!([{}, null]), "no resources are requested");
+    let making = facts(PodStage::Making);
+    assert_eq!(reported(&with(cpu("1")), &making), (none.clone(), none), "nothing has begun");
+}

@@ -313,7 +313,11 @@ fn running(record: &PodRecord) -> PodState {
     }
 }
 
+/// The state of a stopped pod. A pod that was never reported as running reports no containers: they have no exit code.
 fn ended(record: &PodRecord, now: Timestamp) -> PodState {
+    if record.started_at.is_none() {
+        return PodState { ended: true, ..PodState::default() };
+    }
     let spec = record.pod.spec.as_ref();
     let state = terminated(record, now);
     let status = |container: &Container| status(record, container, state.clone(), false);

@@ -156,3 +156,15 @@ async fn invalid_volume_names_and_foreign_files_are_refused() {
     std::fs::remove_dir(rig.dir.path().join("by-name/n/p/mine")).unwrap();
     runtime.stop("u1", Duration::ZERO).await.unwrap();
 }
+
+#[tokio::test]
+async fn pod_that_never_ran_has_no_exit_code() {
+    let rig = Rig::new();
+    let runtime = rig.runtime();
+    rig.hook(HookEvent::PodStarted, "exit 1");
+    runtime.start(pod("u1"), vec![volume("d", "/x")]).await.unwrap_err();
+    let state = runtime.state("u1").unwrap();
+    runtime.stop("u1", Duration::ZERO).await.unwrap();
+    assert_eq!(*state.borrow(), PodState { ended: true, ..PodState::default() });
+    assert_eq!(rig.links(), []);
+}
