@@ -13,6 +13,7 @@ use http::{Uri, Version, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use orlop_api::status::ApiError;
+use percent_encoding::percent_decode_str;
 
 use super::{RemoteService, exchange, headers};
 use crate::authorization::info_of;
@@ -25,6 +26,9 @@ use crate::state::Inner;
 pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request: Request) -> Response {
     if !remote.is_available || remote.address.is_err() {
         return failed(503, "service unavailable");
+    }
+    if !is_plain(request.uri().path()) {
+        return failed(400, "the path has an empty segment, \".\" or \"..\"");
     }
     if request.headers().contains_key(header::UPGRADE) {
         return failed(501, "the server does not forward requests with the header Upgrade");
@@ -61,6 +65,15 @@ pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request
     }
 }
 
+/// Whether every server reads the same segments from a path. Otherwise the other server could serve a resource for which this one has not
+/// authorized the request.
+fn is_plain(path: &str) -> bool {
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    let inner = decoded.strip_prefix('/').unwrap_or(&decoded);
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    !inner.split('/').any(|segment| matches!(segment, "" | "." | ".."))
+}
+
 /// A response in plain text, as Go's `http.Error` writes it.
 fn failed(code: u16, why: &str) -> Response {
     answer::text(code, format!("{why}\n"))
@@ -95,4 +108,27 @@ fn passed(server: &Inner, response: http::Response<Incoming>, limit: Option<Dura
     let closing = server.closing.clone();
     let chunks = chunks.take_until(Box::pin(async move { closing.cancelled().await }));
     Response::from_parts(parts, Body::from_stream(chunks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_with_two_meanings_are_refused() {
+        for (path, want) in [
+            ("/apis/g/v1", true),
+            ("/apis/g/v1/", true),
+            ("/apis/g/v1/namespaces/n/things/x.y", true),
+            ("/apis/g/v1/things/a%2Fb", true),
+            ("/apis/g/v1//things", false),
+            ("/apis/g/v1/things//", false),
+            ("/apis/g/v1/../v2/things", false),
+            ("/apis/g/v1/%2e%2E/v2/things", false),
+            ("/apis/g/v1/x%2F..%2Fthings", false),
+            ("/apis/g/v1/./things", false),
+        ] {
+            assert_eq!(is_plain(path), want, "{path}");
+        }
+    }
 }
