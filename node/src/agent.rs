@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent_dir;
+use crate::agent_dir::{self, ForeignEntry};
 use crate::config::{NodeConfig, RuntimeKind};
 use crate::csi_drivers;
 use crate::fs_group::applier::{FsGroupApplier, NoFsGroup};
@@ -84,6 +84,19 @@ pub enum AgentError {
         owner: u32,
         /// The user of this process.
         user: u32,
+    },
+    /// Another user controls an entry of the directory.
+    #[error(
+        "{path} (owner {owner}, mode {mode:o}) in the directory of the agent is controlled by another user, who could register drivers and \
+         read the files of pods: check and remove it, or set --root-dir to a new directory", path = path.display()
+    )]
+    ForeignEntry {
+        /// The entry.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its mode.
+        mode: u32,
     },
     /// Other users can enter the directory, and it is not known to be one of an agent.
     #[error(
@@ -164,6 +177,10 @@ async fn directory(dir: &Path) -> Result<(PathBuf, File), AgentError> {
             "restricted the mode of the agent's directory {}: other users could enter it",
             dir.display()
         );
+    }
+    // After that, no other user can create an entry.
+    if let Some(ForeignEntry { path, owner, mode }) = agent_dir::foreign(dir, user).map_err(failed)? {
+        return Err(AgentError::ForeignEntry { path, owner, mode });
     }
     // Paths in the mount table contain no symbolic links.
     let root = dir.canonicalize().map_err(failed)?;
