@@ -103,7 +103,7 @@ fn seen(method: &Method, path: &str, headers: &HeaderMap, body: &str) -> Value {
         headers.get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect()
     };
     json!({"method": method.as_str(), "path": path, "user": all("x-remote-user"), "groups": all("x-remote-group"),
-        "credentials": [all("authorization"), all("cookie"), all("impersonate-user")], "body": body})
+        "credentials": [all("authorization"), all("cookie"), all("impersonate-user")], "via": all("via"), "body": body})
 }
 
 async fn respond(State(events): State<Arc<Semaphore>>, request: Request) -> Response {
@@ -170,6 +170,14 @@ async fn requests_of_a_group_reach_its_server() {
     assert!(!answer.headers.contains_key("set-cookie"), "a cookie would belong to this server's origin");
     let posted = http.post(FLUNDERS, &json!({"kind": "Flunder"})).await.expect(200);
     assert_eq!((&posted["method"], &posted["body"]), (&json!("POST"), &json!(r#"{"kind":"Flunder"}"#)));
+    // An endpoint that leads back to the server would send it its own requests.
+    let sent_by_the_server =
+        |via: &str| http::Request::get(format!("{FLUNDERS}/x")).header("via", via).body(Vec::new()).unwrap();
+    let via = got["via"][0].as_str().expect("a mark");
+    let again = http.try_send(sent_by_the_server(via)).await.unwrap();
+    assert_eq!(again.code, 508, "{}", again.text());
+    let other = http.try_send(sent_by_the_server("1.1 other")).await.unwrap().expect(200);
+    assert_eq!(other["via"], json!(["1.1 other", via]));
     let redirected = http.get(&format!("{FLUNDERS}/elsewhere")).await;
     assert_eq!(redirected.code, 502, "{}", redirected.text());
 

@@ -1,6 +1,5 @@
 //! Checks whether a server responds, and reads the resources that it serves.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -9,8 +8,7 @@ use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
 
 use super::condition::Availability;
-use super::identity::ProxyIdentity;
-use super::{RemoteService, discovered, exchange};
+use super::{Aggregation, RemoteService, discovered, exchange};
 
 /// Maximum duration of a check.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -34,13 +32,13 @@ impl Checked {
 }
 
 /// Requests the resources of a version.
-pub(super) async fn check(remote: &RemoteService, identity: Option<&Arc<ProxyIdentity>>) -> Checked {
+pub(super) async fn check(remote: &RemoteService, aggregation: &Aggregation) -> Checked {
     let shown = match &remote.address {
         Ok((host, port)) if host.contains(':') => format!("https://[{host}]:{port}{}", remote.path()),
         Ok((host, port)) => format!("https://{host}:{port}{}", remote.path()),
         Err(why) => return Checked::unavailable(Availability::Failed(why.clone())),
     };
-    let read = tokio::time::timeout(WITHIN, read(remote, identity, &shown)).await;
+    let read = tokio::time::timeout(WITHIN, read(remote, aggregation, &shown)).await;
     let read = read.unwrap_or_else(|_| Err(format!("Get {shown:?}: context deadline exceeded")));
     match read {
         Ok(resources) => Checked { availability: Availability::Passed, resources },
@@ -53,7 +51,7 @@ pub(super) async fn check(remote: &RemoteService, identity: Option<&Arc<ProxyIde
 
 async fn read(
     remote: &RemoteService,
-    identity: Option<&Arc<ProxyIdentity>>,
+    aggregation: &Aggregation,
     shown: &str,
 ) -> Result<Option<Vec<Value>>, String> {
     let request = Request::get(remote.path())
@@ -62,7 +60,7 @@ async fn read(
         .header("x-remote-group", USER.1)
         .body(Body::empty())
         .map_err(|error| error.to_string())?;
-    let response = exchange::send(remote, identity, request).await;
+    let response = exchange::send(remote, aggregation, request).await;
     let response = response.map_err(|why| format!("Get {shown:?}: {why}"))?;
     if !response.status().is_success() {
         return Err(format!("bad status from {shown}: {}", response.status().as_u16()));

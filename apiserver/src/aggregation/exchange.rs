@@ -1,7 +1,5 @@
 //! One request to another server, on a connection of its own.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
@@ -10,8 +8,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
-use super::RemoteService;
-use super::identity::ProxyIdentity;
+use super::{Aggregation, RemoteService};
 use crate::https;
 
 /// Sends a request whose URI has only a path and a query.
@@ -20,14 +17,15 @@ use crate::https;
 /// Why there is no response, as Go describes it.
 pub(super) async fn send(
     remote: &RemoteService,
-    identity: Option<&Arc<ProxyIdentity>>,
+    aggregation: &Aggregation,
     mut request: Request<Body>,
 ) -> Result<Response<Incoming>, String> {
     let (host, port) = remote.address.as_ref().map_err(Clone::clone)?;
     let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let shown = HeaderValue::try_from(shown).map_err(|error| error.to_string())?;
     request.headers_mut().insert(header::HOST, shown);
-    let tls = TlsConnector::from(remote.tls(identity)?);
+    aggregation.via.mark(request.headers_mut());
+    let tls = TlsConnector::from(remote.tls(aggregation.identity.as_ref())?);
     let name = ServerName::try_from(remote.server_name()).map_err(|error| error.to_string())?;
     let stream = https::connect(host, *port).await?;
     let stream = tls.connect(name, stream).await.map_err(|error| https::handshake_error(&error))?;

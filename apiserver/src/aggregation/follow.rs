@@ -171,7 +171,7 @@ async fn settle(server: &Arc<Inner>, kinds: FollowedKinds, entries: &Entries) {
         match missing {
             Some(missing) => (remote, Checked::unavailable(missing)),
             None => {
-                let checked = check::check(&remote, server.aggregation.identity.as_ref()).await;
+                let checked = check::check(&remote, &server.aggregation).await;
                 (remote, checked)
             }
         }

@@ -27,6 +27,9 @@ pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request
     if !remote.is_available || remote.address.is_err() {
         return failed(503, "service unavailable");
     }
+    if server.aggregation.via.has_marked(request.headers()) {
+        return failed(508, "the endpoint of the API group is this server itself");
+    }
     if !is_plain(request.uri().path()) {
         return failed(400, "the path has an empty segment, \".\" or \"..\"");
     }
@@ -45,7 +48,7 @@ pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request
     let Ok(uri) = path.parse::<Uri>() else { return failed(400, "the path is invalid") };
     (parts.uri, parts.version) = (uri, Version::HTTP_11);
     parts.extensions.clear();
-    let sent = exchange::send(remote, server.aggregation.identity.as_ref(), Request::from_parts(parts, body));
+    let sent = exchange::send(remote, &server.aggregation, Request::from_parts(parts, body));
     let response = match limit {
         None => sent.await,
         Some(limit) => match tokio::time::timeout(limit, sent).await {

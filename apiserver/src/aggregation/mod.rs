@@ -3,7 +3,7 @@
 //! [`follow`] reads these objects, has `check` request the resources of each server, and writes the `condition` `Available`; it publishes
 //! the result as [`Remotes`].
 //! The handler chain asks for each request whether it belongs to one of them, and [`forward`] sends it there: `exchange` is the
-//! connection, `headers` the headers that pass, and [`identity`] the certificate of this server. `discovered` are the resources that the
+//! connection, `headers` the headers that pass, `via` the mark of requests that this server has sent, and [`identity`] its certificate. `discovered` are the resources that the
 //! documents of discovery list.
 //!
 //! Upstream: kube-aggregator.
@@ -17,6 +17,7 @@ mod forward;
 mod headers;
 pub mod identity;
 mod remote;
+mod via;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub(crate) use follow::follow;
 pub(crate) use forward::forward;
 use identity::ProxyIdentity;
 pub(crate) use remote::{RemoteGroup, RemoteService, Remotes};
+use via::Via;
 
 /// The groups of other servers.
 #[derive(Default)]
@@ -36,6 +38,8 @@ pub(crate) struct Aggregation {
     current: ArcSwap<Remotes>,
     /// The certificate with which this server names users to the others.
     identity: Option<Arc<ProxyIdentity>>,
+    /// Marks the requests of this server.
+    via: Via,
     /// The aggregated discovery document of these groups and those of this server.
     document: Mutex<Option<CachedDocument>>,
 }
