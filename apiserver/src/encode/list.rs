@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::encode::negotiate::{Media, RequestedEncoding, Transform};
 use crate::encode::table::{IncludeObject, Table};
-use crate::encode::{COMPRESS_ABOVE, HeldMemory, LongBody, answer, protobuf, shape, stored};
+use crate::encode::{COMPRESS_ABOVE, ComputedBody, HeldMemory, LongBody, answer, protobuf, shape, stored};
 use crate::exchange::out_of_memory;
 use crate::limits::old_states::OldState;
 use crate::projection::Projection;
@@ -64,6 +64,8 @@ impl Listed {
 
 /// Lists above this size are sent in pieces of this size, bytes.
 const PIECE: usize = 64 * 1024;
+/// The memory of a piece, bytes: the last item exceeds the size, and would double the memory if it did not fit.
+const PIECE_MEMORY: usize = PIECE + PIECE / 4;
 /// The memory of a byte of a stored object as a value, bytes.
 const AS_VALUE: usize = 12;
 /// The memory of a byte of a stored object in protobuf, which is copied once, bytes.
@@ -206,37 +208,46 @@ impl List {
         }
         let size = self.listed.size();
         let mut head = self.head();
+        let decodes = self.kind.is_custom() || self.kind.is_view();
+        let is_copied = !wanted.pretty && !decodes && matches!(self.form, ListForm::Objects);
         if !self.listed.is_sent_in_pieces() {
             let all = self.fill(&mut head, 0, usize::MAX);
             debug_assert!(all > records.len(), "the list is closed");
             return answer::json_bytes(200, wanted, head);
         }
         let mut indenter = wanted.pretty.then(Indenter::default);
-        let pieces =
-            stream::unfold((Some(head), 0), move |(piece, at)| {
-                let piece = piece.map(|mut out| {
-                    let next = self.fill(&mut out, at, PIECE);
-                    let is_last = next > self.listed.records.len();
-                    match &mut indenter {
-                        Some(indenter) => {
-                            let mut indented = Vec::with_capacity(out.len() * 2);
-                            indenter.push(&out, &mut indented);
-                            out = indented;
-                        }
-                        None if is_last => out.push(b'\n'),
-                        None => {}
+        let pieces = stream::unfold((Some(head), 0), move |(piece, at)| {
+            let piece = piece.map(|mut out| {
+                let next = self.fill(&mut out, at, PIECE);
+                let is_last = next > self.listed.records.len();
+                match &mut indenter {
+                    Some(indenter) => {
+                        let mut indented = Vec::with_capacity(out.len() * 2);
+                        indenter.push(&out, &mut indented);
+                        out = indented;
                     }
-                    (out, (!is_last).then(|| Vec::with_capacity(PIECE)), next)
-                });
-                std::future::ready(piece.map(|(out, rest, next)| {
-                    (Ok::<_, std::convert::Infallible>(Bytes::from(out)), (rest, next))
-                }))
+                    None if is_last => out.push(b'\n'),
+                    None => {}
+                }
+                (out, (!is_last).then(|| Vec::with_capacity(PIECE_MEMORY)), next)
             });
+            async move {
+                let (out, rest, next) = piece?;
+                // The pieces of another list, and other requests, come next on this thread.
+                if is_copied {
+                    tokio::task::yield_now().await;
+                }
+                Some((Ok::<_, std::convert::Infallible>(Bytes::from(out)), (rest, next)))
+            }
+        });
         // Fused, because the compression polls the stream once more after its end.
         let mut response = Response::new(Body::from_stream(pieces.fuse()));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if size > COMPRESS_ABOVE {
             response.extensions_mut().insert(LongBody);
+        }
+        if !is_copied {
+            response.extensions_mut().insert(ComputedBody);
         }
         response
     }
@@ -248,7 +259,7 @@ impl List {
         }
         let (kind, api_version) = self.form.names(&self.kind);
         let metadata = Value::Object(self.metadata());
-        let mut head = Vec::with_capacity(PIECE);
+        let mut head = Vec::with_capacity(PIECE_MEMORY);
         // Writing into memory cannot fail.
         let _ = write!(
             head,

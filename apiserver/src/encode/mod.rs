@@ -19,10 +19,10 @@ pub(crate) struct HeldMemory(
     #[allow(dead_code, reason = "dropping it returns the memory")] pub(crate) Arc<ReservedMemory>,
 );
 
-/// Marks a response that is long although its length is not known yet.
+/// Marks a response that is long although its length is not known yet: it is compressed for clients that accept that.
 #[derive(Clone, Copy)]
 pub(crate) struct LongBody;
 
-/// Marks a response whose pieces are computed: each one may decode whole objects.
+/// Marks a response whose pieces take long to compute: each one may decode whole objects.
 #[derive(Clone, Copy)]
 pub(crate) struct ComputedBody;

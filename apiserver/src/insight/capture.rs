@@ -7,7 +7,7 @@ use http::{HeaderValue, header};
 use super::past::{key_resolver, moment_of};
 use super::rights::Rights;
 use super::stream::{Bounds, End, answer, check_end, now_ms, start};
-use crate::encode::LongBody;
+use crate::encode::{ComputedBody, LongBody};
 use crate::limits::connection::Connection;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
@@ -47,5 +47,6 @@ pub(super) async fn capture(
         response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
     }
     response.extensions_mut().insert(LongBody);
+    response.extensions_mut().insert(ComputedBody);
     Ok(response)
 }

@@ -23,7 +23,7 @@ use super::key_resolver::{KeyResolver, Selection};
 use super::lines::{self, Type};
 use super::past::{expired, key_resolver, moment_of, read_error};
 use super::rights::{Rights, may_follow_now};
-use crate::encode::LongBody;
+use crate::encode::{ComputedBody, LongBody};
 use crate::limits::connection::Connection;
 use crate::limits::old_states::OldState;
 use crate::limits::unread::UnreadResponse;
@@ -95,6 +95,7 @@ pub(super) async fn stream(
     let mut response = answer(begun);
     if !super::live::follows(query) {
         response.extensions_mut().insert(LongBody);
+        response.extensions_mut().insert(ComputedBody);
     }
     Ok(response)
 }

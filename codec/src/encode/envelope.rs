@@ -1,8 +1,6 @@
 //! Writes responses by copying stored bytes, with a prefix for kind and apiVersion where needed and the
 //! resourceVersion spliced in.
 
-use std::io::Write;
-
 use orlop_api::registry::Kind;
 
 use crate::encode::shape;
@@ -54,6 +52,8 @@ fn write_body(out: &mut Vec<u8>, kind: &dyn Kind, record: StoredObject<'_>, skip
     }
     let (head, tail) = record.value.split_at(record.splice.min(record.value.len()));
     out.extend_from_slice(&head[skip..]);
-    let _ = write!(out, "\"resourceVersion\":\"{}\",", record.revision);
+    out.extend_from_slice(b"\"resourceVersion\":\"");
+    out.extend_from_slice(itoa::Buffer::new().format(record.revision).as_bytes());
+    out.extend_from_slice(b"\",");
     out.extend_from_slice(tail);
 }
