@@ -1,6 +1,7 @@
 //! The users of the parts of this process, and their clients.
 
 use kube::Client;
+use orlop_apiserver::ApiService;
 use orlop_apiserver::authentication::in_process;
 use orlop_auth::UserInfo;
 use orlop_client::client;
@@ -8,18 +9,18 @@ use orlop_client::component::{ClientBuilder, Component, NAMESPACE};
 
 /// Clients of the API server in this process. Each component is authorized as its own user; none is an administrator.
 pub(crate) struct LocalClients {
-    router: axum::Router,
+    service: ApiService,
 }
 
 impl LocalClients {
-    pub(crate) fn new(router: axum::Router) -> Self {
-        LocalClients { router }
+    pub(crate) fn new(service: ApiService) -> Self {
+        LocalClients { service }
     }
 }
 
 impl ClientBuilder for LocalClients {
     fn client(&self, component: Component) -> Client {
-        client::in_process(in_process(self.router.clone(), user_of(component)))
+        client::in_process(in_process(self.service.clone(), user_of(component)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use orlop_apiserver::ApiService;
 use orlop_apiserver::authentication::in_process;
 use orlop_auth::UserInfo;
 use orlop_cli::config::{Nodes, host_of};
@@ -76,7 +77,7 @@ impl Local {
         nodes: &Nodes,
         data_dir: Option<&Path>,
         own: &[PathBuf],
-        router: &axum::Router,
+        service: &ApiService,
         stop: &CancellationToken,
     ) -> Result<Self, NodeError> {
         let mut local = Local { agents: Vec::new(), _records: None };
@@ -97,7 +98,7 @@ impl Local {
         for mut config in configs {
             config.host_path_roots = config.host_path_roots.protecting(own);
             let user = UserInfo::node(&config.name);
-            let client = client::in_process(in_process(router.clone(), user));
+            let client = client::in_process(in_process(service.clone(), user));
             local
                 .agents
                 .push(begin(Inputs { config, client, lines: Lines::default(), server: None }, stop).await?);

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::Body;
 use http::Request;
 use http_body_util::BodyExt as _;
-use orlop_apiserver::{Config, Server};
+use orlop_apiserver::authentication::in_process;
+use orlop_apiserver::{ApiService, Config, Server};
 use orlop_store::memory::{Memory, MemoryOptions};
 use tower::ServiceExt as _;
 
@@ -23,9 +23,9 @@ fn volume(number: usize) -> String {
     )
 }
 
-async fn ask(router: &Router, accept: &str) -> usize {
+async fn ask(service: &ApiService, accept: &str) -> usize {
     let request = Request::get(PATH).header("accept", accept).body(Body::empty());
-    let response = router.clone().oneshot(request.expect("a request")).await.expect("an answer");
+    let response = service.clone().oneshot(request.expect("a request")).await.expect("an answer");
     let mut body = response.into_body();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
@@ -38,11 +38,11 @@ async fn ask(router: &Router, accept: &str) -> usize {
 async fn main() {
     let store = Arc::new(Memory::with(MemoryOptions::default()));
     let server = Server::start(store, Config::default()).await.expect("a server");
-    let router = server.router().layer(axum::Extension(orlop_auth::UserInfo::admin()));
+    let service = in_process(server.service(), orlop_auth::UserInfo::admin());
     for number in 0..VOLUMES {
         let request = Request::post(PATH).header("content-type", "application/json");
         let request = request.body(Body::from(volume(number))).expect("a request");
-        let response = router.clone().oneshot(request).await.expect("an answer");
+        let response = service.clone().oneshot(request).await.expect("an answer");
         assert_eq!(response.status().as_u16(), 201);
     }
     for (what, accept) in [
@@ -54,7 +54,7 @@ async fn main() {
         let mut length = 0;
         for _ in 0..9 {
             let start = Instant::now();
-            length = ask(&router, accept).await;
+            length = ask(&service, accept).await;
             best = best.min(start.elapsed());
         }
         println!("{what}: {VOLUMES} volumes, {length} bytes, {best:?}, {:?} each", best / 5000);

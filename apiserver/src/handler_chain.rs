@@ -1,116 +1,154 @@
 //! The filters in front of the handlers of requests, in the order in which a request passes them.
 //!
-//! Each filter is a function that gets the rest of the chain as `next`. Filters as tower layers would cost more: each layer copies and boxes all
-//! layers inside it for every request.
+//! Most filters are functions that return the response to a request which they reject, and otherwise change the request or do nothing. So
+//! the future of a request stays small, and is copied once. A layer of tower, or a filter that gets the rest of the chain as an argument, copies the
+//! futures of all filters inside it for every request. What is rare and large in a filter is boxed.
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::response::Response;
 use futures::FutureExt as _;
 use http::header::ACCEPT;
 use orlop_api::status::ApiError;
-use tower::{Layer as _, ServiceExt as _, service_fn};
+use tower::{Layer as _, ServiceExt as _};
 use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionLayer};
 
+use crate::api_service::ApiService;
 use crate::authentication::page_router::OpenPage;
 use crate::authentication::{Authenticators, page_router};
 use crate::encode::negotiate::error_media;
 use crate::encode::{COMPRESS_ABOVE, LongBody, answer};
 use crate::exchange::header_text;
-use crate::routes::offload;
+use crate::routes::{self, offload};
 use crate::state::Inner;
-use crate::{aggregation, audit, authentication, authorization, handler, limits, unread_body};
+use crate::unread_body::UnreadBody;
+use crate::{aggregation, audit, authentication, authorization, handler, limits};
 
 /// The handlers behind audit log, limits and authorization. A request has a user when it arrives here.
-#[derive(Clone)]
 pub(crate) struct HandlerChain {
     server: Arc<Inner>,
-    handlers: Compression<Router, LargeLists>,
+    handlers: Compression<ApiService, LargeLists>,
 }
 
 impl HandlerChain {
-    /// The chain in front of a router of handlers.
-    pub(crate) fn new(server: Arc<Inner>, handlers: Router) -> Self {
+    /// The chain in front of the handler of resources and a router of all other handlers.
+    pub(crate) fn new(server: Arc<Inner>, others: Router) -> Self {
         let compress = CompressionLayer::new().quality(tower_http::CompressionLevel::Fastest);
+        let of_resources = server.clone();
+        let handlers = ApiService::new(move |request| match routes::is_of_resource(request.uri().path()) {
+            true => handler::resource(State(of_resources.clone()), request).map(Ok).boxed(),
+            false => others.clone().oneshot(request).boxed(),
+        });
         HandlerChain { server, handlers: compress.compress_when(LargeLists).layer(handlers) }
     }
 
-    /// The chain as a router.
-    pub(crate) fn into_router(self) -> Router {
-        Router::new()
-            .fallback_service(service_fn(move |request| self.clone().handle(request).map(Ok).boxed()))
+    /// The chain as a service.
+    pub(crate) fn into_service(self) -> ApiService {
+        let chain = Arc::new(self);
+        ApiService::new(move |request| chain.clone().handle(request).map(Ok).boxed())
     }
 
-    async fn handle(self, request: Request) -> Response {
-        let HandlerChain { server, handlers } = self;
-        let server = &server;
-        let compressed = async move |request: Request| match handlers.oneshot(request).await {
+    async fn handle(self: Arc<Self>, request: Request) -> Response {
+        let server = &*self.server;
+        handler::frame(server, request, |request| async {
+            match &server.audit {
+                None => self.admitted(request).await,
+                Some(audit) => {
+                    let recorded = audit::layer::record(audit, request, |request| self.admitted(request));
+                    recorded.boxed().await
+                }
+            }
+        })
+        .await
+    }
+
+    /// Impersonation, limits and authorization.
+    async fn admitted(&self, mut request: Request) -> Response {
+        let server = &self.server;
+        if let Some(rejection) = handler::deadline::rejection(&request) {
+            return rejection;
+        }
+        if let Err(refusal) = authorization::impersonate(server, &mut request).await {
+            return *refusal;
+        }
+        let admission = match limits::admit(&server.limits, &mut request).await {
+            Ok(admission) => admission,
+            Err(refusal) => return *refusal,
+        };
+        let response = match authorization::authorize(server, &mut request).await {
+            Ok(()) => offload::body(server, self.handled(request).await),
+            Err(refusal) => *refusal,
+        };
+        admission.finish(&server.limits, response)
+    }
+
+    /// The handlers.
+    async fn handled(&self, request: Request) -> Response {
+        if let Some(remote) = self.server.aggregation.of_path(request.uri().path()) {
+            return aggregation::forward(&self.server, &remote, request).boxed().await;
+        }
+        match self.handlers.clone().oneshot(request).await {
             Ok(response) => response.map(Body::new),
             Err(never) => match never {},
-        };
-        let routed = async move |request: Request| match server.aggregation.of_path(request.uri().path()) {
-            Some(remote) => aggregation::forward(server, &remote, request).boxed().await,
-            None => compressed(request).await,
-        };
-        let computed = |request| offload::bodies(server, request, routed);
-        let authorized = |request| authorization::authorize(server, request, computed);
-        let admitted = |request| limits::admit(&server.limits, request, authorized);
-        let impersonated =
-            async move |request: Request| match authorization::impersonate(server, request).await {
-                Ok(request) => admitted(request).await,
-                Err(refusal) => *refusal,
-            };
-        let timed = async move |request: Request| match handler::deadline::rejection(&request) {
-            Some(rejection) => rejection,
-            None => impersonated(request).await,
-        };
-        let recorded = |request| audit::layer::record(server.audit.as_ref(), request, timed);
-        handler::frame(server, request, recorded).await
+        }
     }
 }
 
-/// A router behind authentication.
-#[derive(Clone)]
+/// A service behind authentication.
 pub(crate) struct Protected {
     authenticators: Arc<Authenticators>,
     /// The files of the web page and its sign-in, which need no credentials.
     page: Option<Arc<OpenPage>>,
-    router: Router,
+    service: ApiService,
 }
 
 impl Protected {
-    /// Authentication, and optionally the sign-in of the web page, in front of a router.
+    /// Authentication, and optionally the sign-in of the web page, in front of a service.
     pub(crate) fn new(
         authenticators: Arc<Authenticators>,
         page: Option<Arc<OpenPage>>,
-        router: Router,
+        service: ApiService,
     ) -> Self {
-        Protected { authenticators, page, router }
+        Protected { authenticators, page, service }
     }
 
-    /// The protected router as a router.
-    pub(crate) fn into_router(self) -> Router {
-        Router::new()
-            .fallback_service(service_fn(move |request| self.clone().handle(request).map(Ok).boxed()))
+    /// The protected service as a service.
+    pub(crate) fn into_service(self) -> ApiService {
+        let protected = Arc::new(self);
+        ApiService::new(move |request| protected.clone().handle(request).map(Ok).boxed())
     }
 
-    async fn handle(self, request: Request) -> Response {
-        let Protected { authenticators, page, router } = self;
-        let routed = async move |request: Request| match router.oneshot(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        };
-        let authenticated = |request| authentication::authenticate(&authenticators, request, routed);
-        let opened = |request| page_router::serve(page.as_deref(), request, authenticated);
-        let bounded = async move |request: Request| match excess_parameters(&request) {
+    async fn handle(self: Arc<Self>, mut request: Request) -> Response {
+        let unread = UnreadBody::of(&mut request);
+        let response = match excess_parameters(&request) {
             Some(rejection) => rejection,
-            None => opened(request).await,
+            None => self.opened(request).await,
         };
-        unread_body::finish(request, bounded).await
+        match unread {
+            Some(unread) => unread.finish(response).boxed().await,
+            None => response,
+        }
+    }
+
+    /// The open page and authentication.
+    async fn opened(&self, mut request: Request) -> Response {
+        if let Some(page) = &self.page
+            && let Some(response) = page_router::respond(page, &mut request).await
+        {
+            return response;
+        }
+        let warnings = match authentication::authenticate(&self.authenticators, &mut request).await {
+            Ok(warnings) => warnings,
+            Err(refusal) => return *refusal,
+        };
+        match self.service.respond(request).await {
+            Ok(response) => warnings.add_to(response),
+            Err(never) => match never {},
+        }
     }
 }
 

@@ -4,11 +4,12 @@
 //! each), [`orlop_codec::decode`] and `encode` convert bytes to objects and back, [`orlop_codec::patch`] and [`orlop_api::validate`] are pure,
 //! [`admission`] mutates or rejects a write before it is stored, [`services`] allocates addresses, `routes`
 //! serves the non-resource endpoints, `insight` serves history and change streams, [`server`] combines everything
-//! in a router.
+//! in a service.
 
 pub mod admission;
 pub mod aggregation;
 mod allocation;
+mod api_service;
 pub mod audit;
 pub mod authentication;
 pub mod authorization;
@@ -48,6 +49,7 @@ mod unread_body;
 mod verbs;
 pub mod webhook_client;
 
+pub use api_service::{ApiService, ResponseFuture};
 pub use projection::Projection;
 pub use routes::OMITTED_FROM_SNAPSHOTS;
 pub use server::{Config, Server, ServerError};

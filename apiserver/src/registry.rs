@@ -1,6 +1,8 @@
 //! The kinds that the server serves without a CustomResourceDefinition: the built-in kinds, those that contain CEL
 //! expressions, and `CustomResourceDefinition` itself.
 
+use std::sync::LazyLock;
+
 use orlop_api::registry::admission_registration::{
     MUTATING_POLICY_BINDING, MutatingAdmissionPolicy, VALIDATING_POLICY_BINDING, ValidatingAdmissionPolicy,
     WebhookConfiguration,
@@ -65,10 +67,22 @@ pub(crate) fn flow_control_kinds() -> Option<(&'static dyn Kind, &'static dyn Ki
 
 /// The kind at a path: `("", "v1", "pods")`.
 pub fn by_resource(group: &str, version: &str, plural: &str) -> Option<&'static dyn Kind> {
-    KINDS.iter().copied().find(|kind| {
-        let names = kind.names();
-        names.group == group && names.version == version && names.plural == plural
-    })
+    let wanted = (plural, group, version);
+    let at = BY_RESOURCE.binary_search_by(|kind| path_names(*kind).cmp(&wanted)).ok()?;
+    Some(BY_RESOURCE[at])
+}
+
+/// The kinds in the order of [`path_names`].
+static BY_RESOURCE: LazyLock<Vec<&'static dyn Kind>> = LazyLock::new(|| {
+    let mut kinds = KINDS.to_vec();
+    kinds.sort_by_key(|kind| path_names(*kind));
+    kinds
+});
+
+/// The names in the path of a kind. The plural comes first, as it differs the most.
+fn path_names(kind: &dyn Kind) -> (&str, &str, &str) {
+    let names = kind.names();
+    (names.plural, names.group, names.version)
 }
 
 /// The kind whose objects are stored under a prefix such as `/registry/pods/`, in its stored form.

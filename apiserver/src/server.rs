@@ -1,9 +1,8 @@
-//! The server: a store, the admission plugins, and the router that dispatches requests to them.
+//! The server: a store, the admission plugins, and the service that dispatches requests to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::Router;
 use axum::routing::any;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -15,6 +14,7 @@ use crate::admission::Chain;
 use crate::admission::policy::StoredPolicies;
 use crate::admission::webhook::{StoredWebhooks, WebhookClient};
 use crate::aggregation::{self, Aggregation};
+use crate::api_service::ApiService;
 use crate::audit::Audit;
 use crate::audit::metrics::AuditMetrics;
 use crate::authentication::page_router::OpenPage;
@@ -180,14 +180,14 @@ impl Server {
         Ok(Server { inner, tasks })
     }
 
-    /// A router for all endpoints, with the configured limits. The router is also a tower service, so that
-    /// controllers in the same process need no socket ([`crate::authentication::in_process`]).
-    pub fn router(&self) -> Router {
+    /// All endpoints, with the configured limits. Requests need a user: [`Server::protect`] finds that of a client outside, and
+    /// [`crate::authentication::in_process`] adds that of a controller in the same process.
+    pub fn service(&self) -> ApiService {
         let router = routes::router(&self.inner)
             .fallback(any(handler::resource))
             .method_not_allowed_fallback(handler::method_not_allowed)
             .with_state(self.inner.clone());
-        HandlerChain::new(self.inner.clone(), router).into_router()
+        HandlerChain::new(self.inner.clone(), router).into_service()
     }
 
     /// Signs a token of a service account that is stored in a Secret; `None` if the system returns no random numbers.
@@ -195,12 +195,12 @@ impl Server {
         self.inner.accounts.issue_legacy(claims)
     }
 
-    /// Puts the configured authentication in front of a router.
-    pub fn protect(&self, router: Router) -> Router {
+    /// Puts the configured authentication in front of a service.
+    pub fn protect(&self, service: ApiService) -> ApiService {
         let authenticators = self.inner.authenticators.clone();
         let sign_in = self.inner.config.auth.page_sign_in.clone();
         let page = sign_in.map(|sign_in| Arc::new(OpenPage::new(authenticators.clone(), sign_in)));
-        Protected::new(authenticators, page, router).into_router()
+        Protected::new(authenticators, page, service).into_service()
     }
 
     /// The limit of open connections, for the owner of the socket.

@@ -26,30 +26,39 @@ const DISCARD_LIMIT: usize = 256 << 10;
 /// How long a response waits for the rest of the body.
 const DISCARD_TIME: Duration = Duration::from_secs(1);
 
-/// Discards the rest of the request's body, or announces the end of the connection.
-pub(crate) async fn finish<F: Future<Output = Response>>(
-    request: Request,
-    next: impl FnOnce(Request) -> F,
-) -> Response {
-    // A request of HTTP/2 has a stream of its own.
-    if request.version() >= Version::HTTP_2 || request.body().is_end_stream() {
-        return next(request).await;
+/// The body of a request, as far as it is not read.
+pub(crate) struct UnreadBody {
+    rest: Arc<Mutex<Option<Body>>>,
+    /// Whether the client sends the body only after the server has begun to read it.
+    waits: bool,
+}
+
+impl UnreadBody {
+    /// Follows the body of a request; `None` if no other request can follow it on its stream.
+    pub(crate) fn of(request: &mut Request) -> Option<Self> {
+        // A request of HTTP/2 has a stream of its own.
+        if request.version() >= Version::HTTP_2 || request.body().is_end_stream() {
+            return None;
+        }
+        let waits = request.headers().contains_key(EXPECT);
+        let rest = Arc::new(Mutex::new(None));
+        let body = Some(std::mem::take(request.body_mut()));
+        *request.body_mut() = Body::new(TrackedBody { body, rest: rest.clone() });
+        Some(UnreadBody { rest, waits })
     }
-    // Such a client sends the body only after the server has begun to read it.
-    let waits = request.headers().contains_key(EXPECT);
-    let rest = Arc::new(Mutex::new(None));
-    let rest_of = rest.clone();
-    let request = request.map(|body| Body::new(TrackedBody { body: Some(body), rest: rest_of }));
-    let mut response = next(request).await;
-    let left = rest.lock().take();
-    let Some(left) = left.filter(|_| response.status() != StatusCode::SWITCHING_PROTOCOLS) else {
-        return response;
-    };
-    let is_read = !waits && tokio::time::timeout(DISCARD_TIME, discard(left)).await.unwrap_or(false);
-    if !is_read {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+
+    /// Discards the rest of the body, or announces the end of the connection.
+    pub(crate) async fn finish(self, mut response: Response) -> Response {
+        let rest = self.rest.lock().take();
+        let Some(rest) = rest.filter(|_| response.status() != StatusCode::SWITCHING_PROTOCOLS) else {
+            return response;
+        };
+        let is_read = !self.waits && tokio::time::timeout(DISCARD_TIME, discard(rest)).await.unwrap_or(false);
+        if !is_read {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
     }
-    response
 }
 
 /// Reads the rest of a body. False if it is too long or cannot be read.
@@ -134,7 +143,14 @@ mod tests {
         let router = Router::new()
             .route("/read", post(async |body: Bytes| body.len().to_string()))
             .route("/refuse", post(async || StatusCode::UNAUTHORIZED))
-            .layer(from_fn(|request, next: Next| finish(request, |request| next.run(request))));
+            .layer(from_fn(async |mut request: Request, next: Next| {
+                let unread = UnreadBody::of(&mut request);
+                let response = next.run(request).await;
+                match unread {
+                    Some(unread) => unread.finish(response).await,
+                    None => response,
+                }
+            }));
         for (case, path, version, expect, size, is_endless, want) in [
             ("1 read", "/read", Version::HTTP_11, false, 10, false, (64, false)),
             ("2 discarded", "/refuse", Version::HTTP_11, false, 4096, false, (64, false)),

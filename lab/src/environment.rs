@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use orlop_apiserver::ApiService;
 use orlop_cli::args::EnvironmentArgs;
 use orlop_cli::config::{self, Config, ConfigError, Role};
 use orlop_cli::output_file;
@@ -156,12 +157,12 @@ impl Environment {
         let until = stop.clone();
         let serving = tokio::spawn(async move {
             let Role::Serve(server, loops, nodes) = run.role else { return Ok(()) };
-            let on_ready = move |url: &str, router: &axum::Router| {
-                let _ = ready.send((url.to_owned(), router.clone()));
+            let on_ready = move |url: &str, service: &ApiService| {
+                let _ = ready.send((url.to_owned(), service.clone()));
             };
             plane.serve(server, loops, nodes, until, Box::new(on_ready)).await
         });
-        let Ok((url, router)) = is_ready.await else {
+        let Ok((url, service)) = is_ready.await else {
             stop.cancel();
             return Err(serving.await.map_or(LabError::Ended("the server"), |end| match end {
                 Ok(()) => LabError::Ended("the server"),
@@ -174,7 +175,7 @@ impl Environment {
             api.create(&collection, &object).await?;
         }
         let machines = Machines {
-            router,
+            service,
             configs: NODE_NAMES.map(|name| node(dir.path(), name)).into(),
             faults: dir.path().join("faults"),
             client: api.client().clone(),

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
+use orlop_apiserver::ApiService;
 use orlop_apiserver::authentication::in_process;
 use orlop_auth::UserInfo;
 use orlop_client::api::Api as KubeApi;
@@ -35,7 +36,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// The nodes, running or silent.
 pub(crate) struct Machines {
-    pub(crate) router: axum::Router,
+    pub(crate) service: ApiService,
     pub(crate) configs: Vec<NodeConfig>,
     /// The fault script of the driver.
     pub(crate) faults: PathBuf,
@@ -115,7 +116,7 @@ impl Machines {
                     running.insert(name.to_owned(), agent);
                 }
                 (false, None) => {
-                    let local = client::in_process(in_process(self.router.clone(), UserInfo::node(name)));
+                    let local = client::in_process(in_process(self.service.clone(), UserInfo::node(name)));
                     let lines = Lines::default();
                     let inputs = Inputs { config: config.clone(), client: local, lines, server: None };
                     let end = CancellationToken::new();

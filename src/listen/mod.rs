@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum_server::Handle;
 use axum_server::accept::DefaultAcceptor;
 use hyper_util::rt::TokioTimer;
 use jiff::Timestamp;
+use orlop_apiserver::ApiService;
 use orlop_apiserver::limits::connection::Connections;
 use orlop_apiserver::peer_certificates::ClientAuthorities;
 use orlop_auth::file_version::{FileCheck, ReadVersion};
@@ -178,7 +178,7 @@ impl Listener {
     /// Serves requests until the handle stops the listener and the last connection has ended.
     pub(crate) async fn serve(
         self,
-        router: Router,
+        service: impl Into<ApiService>,
         connections: Arc<Connections>,
         tokens: Option<Arc<TokenFile>>,
     ) -> Result<(), ListenError> {
@@ -194,7 +194,7 @@ impl Listener {
             .max_header_list_size(HEADER_LIST_MAX)
             .keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_TIMEOUT);
-        let service = router.into_make_service();
+        let service = axum::ServiceExt::<axum::extract::Request>::into_make_service(service.into());
         let (times, accepts_http) = (self.times, self.accepts_http);
         let tls = self.tls.as_ref().map(|keeper| tls::Acceptor::new(keeper.config(), keeper.authorities()));
         let serving = async {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use axum::Router;
 use orlop_apiserver::limits::connection::Connections;
 
 use orlop_cli::config::{self, Config, Role};

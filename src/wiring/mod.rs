@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use orlop_apiserver::peer_certificates::ClientAuthorities;
 use orlop_apiserver::service_account::key_file::key_file;
-use orlop_apiserver::{Config, Server};
+use orlop_apiserver::{ApiService, Config, Server};
 use orlop_cli::args::{LoopArgs, StoreBackend};
 use orlop_cli::config::settings;
 use orlop_cli::config::{Nodes, Role, ServerConfig, TlsSource};
@@ -81,13 +81,13 @@ pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
     }
 }
 
-/// Runs a server until `stop`. `ready` receives the URL, and the router for clients in this process.
+/// Runs a server until `stop`. `ready` receives the URL, and the service for clients in this process.
 pub(crate) async fn serve(
     config: &ServerConfig,
     loops: Option<&LoopArgs>,
     nodes: &Nodes,
     stop: CancellationToken,
-    ready: impl FnOnce(&str, &axum::Router) + Send,
+    ready: impl FnOnce(&str, &ApiService) + Send,
 ) -> Result<(), RunError> {
     let listen = &config.listen;
     if nodes.machine.is_none() {
@@ -165,10 +165,10 @@ pub(crate) async fn serve(
                 move |subject: &TokenSubject| own.sign_legacy_token(&authentication::legacy_claims(subject));
             rules.token_signer = of_file.or_else(|| Some(TokenSigner::new(of_server)));
         }
-        let router = server.router();
+        let service = server.service();
         let end_controllers = CancellationToken::new();
         let mut controllers = Task::none("the controllers");
-        let clients = Arc::new(LocalClients::new(router.clone()));
+        let clients = Arc::new(LocalClients::new(service.clone()));
         let shutdown = end_controllers.child_token();
         let (explaining, informers) = background
             .spawning_here(async {
@@ -214,7 +214,7 @@ pub(crate) async fn serve(
         }
 
         let end_nodes = CancellationToken::new();
-        let beginning = Local::begin(nodes, data_dir.as_deref(), &own, &router, &end_nodes);
+        let beginning = Local::begin(nodes, data_dir.as_deref(), &own, &service, &end_nodes);
         let local = background.spawning_here(beginning).await?;
         let mut agents = Task::none("the nodes");
         if !nodes.is_empty() {
@@ -232,12 +232,12 @@ pub(crate) async fn serve(
             page_sign_in.set_url(&url);
         }
         let mut serving = Task::none("the listener");
-        serving.spawn(listener.serve(server.protect(router.clone()), server.connections(), tokens));
+        serving.spawn(listener.serve(server.protect(service.clone()), server.connections(), tokens));
         listen::announce(listen, &url)?;
         if let Some(page_sign_in) = &page_sign_in {
             sign_in::announce(page_sign_in);
         }
-        ready(&url, &router);
+        ready(&url, &service);
         tracing::info!("serving {url}, data {place}; try: {}", listen.kubectl(&url, admin.as_deref()));
         notify::ready();
 

@@ -38,15 +38,14 @@ use crate::peer_certificates::PeerCertificates;
 #[derive(Clone, Debug)]
 pub(crate) struct AuthenticationAnnotation(pub(crate) &'static str, pub(crate) String);
 
-/// Records a request according to the policy, if there is an audit log.
+/// Records a request according to the policy.
 pub(crate) async fn record<F: Future<Output = Response>>(
-    audit: Option<&Arc<Audit>>,
+    audit: &Arc<Audit>,
     mut request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Response {
-    let begun = audit
-        .and_then(|audit| Some((audit, begin(audit, &request, request.extensions().get::<UserInfo>())?)));
-    let Some((audit, context)) = begun else { return next(request).await };
+    let user = request.extensions().get::<UserInfo>();
+    let Some(context) = begin(audit, &request, user) else { return next(request).await };
     if let Some(AuthenticationAnnotation(key, text)) = request.extensions_mut().remove() {
         context.annotate(vec![(key.to_owned(), text)]);
     }
@@ -287,7 +286,7 @@ mod tests {
             )
             .layer(from_fn(move |request, next: Next| {
                 let audit = recorded.clone();
-                async move { record(Some(&audit), request, |request| next.run(request)).await }
+                async move { record(&audit, request, |request| next.run(request)).await }
             }));
         run(router).await;
         audit.close().await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt as _;
 use orlop_apimachinery::warning_pace::WarningPace;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -71,7 +72,7 @@ impl Pending {
             }
             accepted
         };
-        tokio::time::timeout(BLOCKING_LIMIT, all).await.unwrap_or(!needs_all)
+        tokio::time::timeout(BLOCKING_LIMIT, all.boxed()).await.unwrap_or(!needs_all)
     }
 }
 

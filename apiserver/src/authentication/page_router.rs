@@ -7,6 +7,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::response::Response;
+use futures::FutureExt as _;
 use http::Method;
 use http::header::ACCEPT;
 use orlop_api::status::ApiError;
@@ -63,45 +64,38 @@ impl OpenRequest {
     }
 }
 
-/// Responds to a request that needs no credentials; any other request continues. Without `open`, all requests continue.
-pub(crate) async fn serve<F: Future<Output = Response>>(
-    open: Option<&OpenPage>,
-    request: Request,
-    next: impl FnOnce(Request) -> F,
-) -> Response {
-    let Some(open) = open else { return next(request).await };
+/// The response to a request that needs no credentials, which it takes; `None` for all other requests.
+pub(crate) async fn respond(open: &OpenPage, request: &mut Request) -> Option<Response> {
     let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let Some(wanted) = OpenRequest::of(request.method(), request.uri().path(), accept) else {
-        return next(request).await;
-    };
-    if let Err(error) = guard::check_host(&request).and_then(|()| guard::check_origin(&request)) {
-        return match wanted {
-            // With credentials, the page is served under any name.
-            OpenRequest::Index | OpenRequest::File => next(request).await,
-            OpenRequest::Exchange => exchanged(&open.sign_in, request, Err(error)).await,
-        };
-    }
-    match wanted {
-        OpenRequest::Index => match orlop_web::index(accept) {
-            Some(page) => page,
-            None => next(request).await,
-        },
-        OpenRequest::File => match open.files.clone().oneshot(request).await {
-            Ok(response) => response,
+    let wanted = OpenRequest::of(request.method(), request.uri().path(), accept)?;
+    let refused = guard::check_host(request).and_then(|()| guard::check_origin(request)).err();
+    match (wanted, refused) {
+        // With credentials, the page is served under any name.
+        (OpenRequest::Index | OpenRequest::File, Some(_)) => None,
+        (OpenRequest::Index, None) => orlop_web::index(accept),
+        (OpenRequest::File, None) => match open.files.clone().oneshot(std::mem::take(request)).await {
+            Ok(response) => Some(response),
             Err(never) => match never {},
         },
-        OpenRequest::Exchange => {
-            let (parts, body) = request.into_parts();
-            let read = tokio::time::timeout(BODY_TIME, to_bytes(body, MAX_BODY)).await;
-            let document = read.ok().and_then(Result::ok);
-            let document = document.and_then(|body| serde_json::from_slice::<Value>(&body).ok());
-            let found = match document.as_ref().and_then(|document| document["code"].as_str()) {
-                Some(code) => begin_session(open, code).await,
-                None => Err(ApiError::bad_request("the body must be JSON such as {\"code\": \"CODE\"}")),
-            };
-            exchanged(&open.sign_in, Request::from_parts(parts, Body::empty()), found).await
+        (OpenRequest::Exchange, Some(error)) => {
+            let request = std::mem::take(request);
+            Some(exchanged(&open.sign_in, request, Err(error)).boxed().await)
         }
+        (OpenRequest::Exchange, None) => Some(exchange(open, std::mem::take(request)).boxed().await),
     }
+}
+
+/// Exchanges the code in the body of a request for a session.
+async fn exchange(open: &OpenPage, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let read = tokio::time::timeout(BODY_TIME, to_bytes(body, MAX_BODY)).await;
+    let document = read.ok().and_then(Result::ok);
+    let document = document.and_then(|body| serde_json::from_slice::<Value>(&body).ok());
+    let found = match document.as_ref().and_then(|document| document["code"].as_str()) {
+        Some(code) => begin_session(open, code).await,
+        None => Err(ApiError::bad_request("the body must be JSON such as {\"code\": \"CODE\"}")),
+    };
+    exchanged(&open.sign_in, Request::from_parts(parts, Body::empty()), found).await
 }
 
 /// The user of a code, and the response with the token of its session.

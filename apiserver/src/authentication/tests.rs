@@ -22,14 +22,15 @@ use tower::ServiceExt as _;
 
 use super::page_router::OpenPage;
 use super::*;
+use crate::api_service::ApiService;
 use crate::handler_chain::Protected;
 use crate::peer_certificates::{ClientAuthorities, PeerCertificates};
 use crate::projection::Projection;
 use crate::service_account::{Accounts, ServiceAccountConfig};
 
 /// A router behind authentication.
-fn protect(authenticators: Arc<Authenticators>, router: Router) -> Router {
-    Protected::new(authenticators, None, router).into_router()
+fn protect(authenticators: Arc<Authenticators>, router: Router) -> ApiService {
+    Protected::new(authenticators, None, router.into()).into_service()
 }
 
 /// Answers with the user's name and groups.
@@ -378,7 +379,7 @@ async fn replacing_an_authority_invalidates_its_certificates() {
     let signers = Signers::new();
     let peer = signers.peer(&signers.users, "cert");
     let authenticators = authenticators(auth(false, true, &signers), AnonymousAccess::PublicPaths).await;
-    let code = async |router: Router| {
+    let code = async |router: ApiService| {
         let mut request = request("/api", &[]);
         request.extensions_mut().insert(peer.clone());
         router.oneshot(request).await.unwrap().status().as_u16()
@@ -426,7 +427,7 @@ async fn page_signs_in_with_a_code() {
     };
     let authenticators = authenticators(config, AnonymousAccess::PublicPaths).await;
     let page = Some(Arc::new(OpenPage::new(authenticators.clone(), sign_in.clone())));
-    let router = Protected::new(authenticators, page, echo()).into_router();
+    let router = Protected::new(authenticators, page, echo().into()).into_service();
     let send = async |request: Request| {
         let response = router.clone().oneshot(request).await.unwrap();
         let code = response.status().as_u16();

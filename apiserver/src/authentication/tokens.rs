@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use orlop_auth::bootstrap_token::BootstrapToken;
 use orlop_auth::limits::{self, MAX_TOKEN_BYTES};
 use orlop_auth::service_account::claims::TokenError;
@@ -126,7 +127,7 @@ impl TokenAuthenticators {
             self.pages.as_ref().and_then(|pages| Some((pages, pages.session_of(token)?)))
         {
             let session = session.ok_or_else(TokenRefusal::default)?;
-            let found = self.user_of_session(&session, pages.clock()).await?;
+            let found = self.user_of_session(&session, pages.clock()).boxed().await?;
             let own = self.for_this_server(found.user, wanted).ok_or_else(TokenRefusal::default)?;
             let credential = Some(StreamCredential::Session(session));
             return Ok(TokenUser { annotation: found.annotation, warning: found.warning, credential, ..own });
@@ -134,7 +135,7 @@ impl TokenAuthenticators {
         let mut refusal = TokenRefusal::default();
         let found = match self.local(token, wanted, &mut refusal) {
             Some(found) => Some(found),
-            None => self.remote(token, wanted, &mut refusal.errors).await,
+            None => self.remote(token, wanted, &mut refusal.errors).boxed().await,
         };
         let Some(found) = found else { return Err(refusal) };
         limits::check(&found.user).map_err(|error| TokenRefusal::of(error.to_string()))?;

@@ -29,48 +29,45 @@ use crate::verbs::request as verbs;
 ///
 /// # Errors
 /// The response, if the user may not impersonate that user.
-pub(crate) async fn impersonate(server: &Inner, mut request: Request) -> Result<Request, Box<Response>> {
-    let refused = |error: &ApiError, accept: Option<String>| {
-        Box::new(answer::error(error, error_media(accept.as_deref()), false))
-    };
-    let wanted = match impersonation::wanted(&request) {
-        Ok(None) => return Ok(request),
+pub(crate) async fn impersonate(server: &Inner, request: &mut Request) -> Result<(), Box<Response>> {
+    let wanted = match impersonation::wanted(request) {
+        Ok(None) => return Ok(()),
         Ok(Some(wanted)) => wanted,
-        Err(error) => return Err(refused(&error, header_text(request.headers(), ACCEPT))),
+        Err(error) => return Err(refused(&error, request)),
     };
-    match impersonation::impersonate(server, wanted).await {
+    match impersonation::impersonate(server, wanted).boxed().await {
         Ok((user, mode)) => {
             if let Some(audited) = request.extensions().get::<Arc<AuditContext>>() {
                 audited.impersonates(&user, mode.constraint());
             }
             request.extensions_mut().insert(user);
-            Ok(request)
+            Ok(())
         }
-        Err(error) => Err(refused(&error, header_text(request.headers(), ACCEPT))),
+        Err(error) => Err(refused(&error, request)),
     }
 }
 
-/// Runs a request if its user may perform it.
-pub(crate) async fn authorize<F: Future<Output = Response>>(
-    server: &Arc<Inner>,
-    request: Request,
-    next: impl FnOnce(Request) -> F,
-) -> Response {
+fn refused(error: &ApiError, request: &Request) -> Box<Response> {
+    let accept = header_text(request.headers(), ACCEPT);
+    Box::new(answer::error(error, error_media(accept.as_deref()), false))
+}
+
+/// Checks whether the user of a request may perform it.
+///
+/// # Errors
+/// The response to a request that is rejected.
+pub(crate) async fn authorize(server: &Arc<Inner>, request: &mut Request) -> Result<(), Box<Response>> {
     let audited = request.extensions().get::<Arc<AuditContext>>().cloned();
     let audited = audited.as_deref();
-    let checked = match check(server, &request, audited) {
+    let checked = match check(server, request, audited) {
         Checked::Decided(decided) => decided,
-        // Requests cannot be shared between threads, so no future may borrow one.
-        Checked::Undecided(subject) => check_elsewhere(server, *subject, audited).await,
+        // Requests cannot be shared between threads, so no future may borrow one. Boxed, as it is rare and large.
+        Checked::Undecided(subject) => check_elsewhere(server, *subject, audited).boxed().await,
     };
-    match checked {
-        Ok(()) => next(request).await,
-        Err(Refusal::Api(error)) => {
-            let accept = header_text(request.headers(), ACCEPT);
-            answer::error(&error, error_media(accept.as_deref()), false)
-        }
-        Err(Refusal::Undecided(why)) => internal_error(request.uri(), &why),
-    }
+    checked.map_err(|refusal| match refusal {
+        Refusal::Api(error) => refused(&error, request),
+        Refusal::Undecided(why) => Box::new(internal_error(request.uri(), &why)),
+    })
 }
 
 /// Why authorization rejects a request.

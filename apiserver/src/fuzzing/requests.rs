@@ -102,7 +102,7 @@ async fn server() -> (Server, String) {
 async fn create(server: &Server, collection: &str, object: &Value) -> Value {
     let body = Body::from(object.to_string());
     let request = Request::post(collection).extension(UserInfo::admin()).body(body).expect("a request");
-    let answer = server.router().oneshot(request).await.expect("the router answers");
+    let answer = server.service().oneshot(request).await.expect("the router answers");
     assert_eq!(answer.status().as_u16(), 201, "{object}");
     let body = answer.into_body().collect().await.expect("an answer does not break off");
     serde_json::from_slice(&body.to_bytes()).expect("the answer is JSON")
@@ -143,7 +143,7 @@ async fn send(server: &Server, request: Request<Body>, input: usize) -> Answer {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let asked = format!("{method} {}", request.uri());
     let work = async {
-        let router = server.protect(server.router());
+        let router = server.protect(server.service());
         let response = router.oneshot(request).await.expect("the router answers");
         let code = response.status().as_u16();
         let mut body = response.into_body();

@@ -1,12 +1,15 @@
 //! Request handling: response headers, time limit, body, and the verb that serves the request.
 
 pub(crate) mod deadline;
+#[cfg(test)]
+mod future_sizes;
 mod light;
 pub(crate) mod long_running;
 mod plan;
 mod weight;
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,7 +108,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     let client = parts.extensions.remove::<Client>();
     let audited =
         parts.extensions.remove::<Arc<AuditContext>>().map(|audited| (audited, resource.kind.clone()));
-    let work = async {
+    let work = pin!(async {
         // Reads ignore the body.
         let (body, mut memory) = match verb.is_mutating() {
             true => read(body, &server.limits.memory).await?,
@@ -142,7 +145,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             Ok(hold_memory(response, memory))
         };
         server.compute.run(client, work.boxed()).await
-    };
+    });
     let result = match limit {
         // The limit includes the time to read the body; otherwise a client that never sends it would keep the
         // request open forever.
@@ -252,7 +255,7 @@ fn time_limit(verb: Verb, query: &Query, granted: Duration) -> Result<Duration, 
     Ok(deadline::requested(query)?.map_or(granted, |asked| asked.min(granted)))
 }
 
-/// Runs a verb. The futures of writes are large and boxed: a request moves the future of its handler, of whatever verb.
+/// Runs a verb. All futures but that of the most frequent verb are boxed: a request copies the future of its handler, of whatever verb.
 async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
     match verb {
         // The only kind that is read and not stored.
@@ -260,7 +263,7 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
         Verb::List if !request.kind().is_stored() => component_status::list(request),
         Verb::Get => get::get(request).await,
         Verb::List => list::list(request).boxed().await,
-        Verb::Watch => watch::watch(request).await,
+        Verb::Watch => watch::watch(request).boxed().await,
         Verb::Create => match request.kind().review() {
             Some(question) => review::review(request, question).boxed().await,
             None => create::create(request).boxed().await,
@@ -273,7 +276,7 @@ async fn serve(verb: Verb, request: &Request) -> Result<Response, ApiError> {
         Verb::Finalize => finalize::finalize(request).boxed().await,
         Verb::Evict => eviction::evict(request).boxed().await,
         Verb::Connect => connect::connect(request).boxed().await,
-        Verb::GetScale => scale::get(request).await,
+        Verb::GetScale => scale::get(request).boxed().await,
         Verb::UpdateScale => scale::update(request).boxed().await,
         Verb::PatchScale => scale::patch(request).boxed().await,
         Verb::RequestToken => token::request_token(request).boxed().await,

@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use orlop_api::query::Query;
 
 /// The path prefix of the group.
-pub(super) const ROOT: &str = "/apis/orlop.dev/v1/";
+pub(crate) const ROOT: &str = "/apis/orlop.dev/v1/";
 
 /// The segments of a path below the group, decoded.
 pub(super) fn parts(path: &str) -> Vec<String> {

@@ -60,7 +60,8 @@ use crate::state::Inner;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 
-use live::{ROOT, parts};
+pub(crate) use live::ROOT;
+use live::parts;
 use plan::PlanUser;
 use rights::Rights;
 pub(crate) use target::ObjectTarget;
@@ -74,7 +75,7 @@ pub(crate) const API_VERSION: &str = "orlop.dev/v1";
 
 /// The router of the group.
 pub(crate) fn router() -> Router<Arc<Inner>> {
-    Router::new().route("/apis/orlop.dev/v1/{*path}", any(serve))
+    Router::new().route(&format!("{}{{*path}}", ROOT), any(serve))
 }
 
 /// The request type, as in metrics, and its object.

@@ -28,8 +28,8 @@ use std::time::Duration;
 use crate::custom::Kinds;
 use axum::extract::Request;
 use axum::response::Response;
-use http::HeaderValue;
 use http::header::RETRY_AFTER;
+use http::{HeaderValue, Version};
 use http_body::Body as _;
 use orlop_auth::UserInfo;
 use orlop_store::{Kv, MemoryBudget, ReservedMemory, Snapshot};
@@ -284,14 +284,13 @@ enum PermitRequest {
     Queue(Classified, Result<Entry, LimitRefusal>),
 }
 
-/// Runs a request within the limits, or rejects it.
-pub(crate) async fn admit<F: Future<Output = Response>>(
-    limits: &Limits,
-    mut request: Request,
-    next: impl FnOnce(Request) -> F,
-) -> Response {
-    let (classified, entry, is_queued) = match limits.ask(&request) {
-        PermitRequest::Free => return next(request).await,
+/// Admits a request within the limits, possibly after a wait.
+///
+/// # Errors
+/// The response to a request that is rejected.
+pub(crate) async fn admit(limits: &Limits, request: &mut Request) -> Result<Admission, Box<Response>> {
+    let (classified, entry, is_queued) = match limits.ask(request) {
+        PermitRequest::Free => return Ok(Admission::default()),
         PermitRequest::Unclassified(entry) => (None, entry, false),
         PermitRequest::Watch(classified, entry) => (Some(classified), entry, false),
         PermitRequest::Queue(classified, entry) => (Some(classified), entry, true),
@@ -304,19 +303,52 @@ pub(crate) async fn admit<F: Future<Output = Response>>(
         }
         flow
     });
-    let mut response = match admitted(flow.as_ref(), entry, is_queued).await {
-        Ok(permit) => run(limits, permit, is_queued, request, next).await,
+    match admitted(flow.as_ref(), entry, is_queued).await {
+        Ok(permit) => {
+            let connection = request.extensions().get::<Connection>().cloned();
+            let held = HeldPermit { permit, is_queued, version: request.version(), connection };
+            Ok(Admission { flow, held: Some(held) })
+        }
         Err(refusal) => {
             limits.refused(flow.as_deref(), refusal);
             let mut response = answer::text(429, "Too many requests, please try again later.\n");
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            response
+            if let Some(flow) = flow {
+                flow.report(response.headers_mut());
+            }
+            Err(Box::new(response))
         }
-    };
-    if let Some(flow) = flow {
-        flow.report(response.headers_mut());
     }
-    response
+}
+
+/// A request within the limits. Dropping it releases the permit.
+#[derive(Default)]
+pub(crate) struct Admission {
+    flow: Option<Arc<Flow>>,
+    /// `None` if the request needs no permit.
+    held: Option<HeldPermit>,
+}
+
+struct HeldPermit {
+    permit: Permit,
+    /// False for permits without a queue, which last until the response was sent.
+    is_queued: bool,
+    version: Version,
+    connection: Option<Connection>,
+}
+
+impl Admission {
+    /// Ends the request with its response, which may have to hold the permit, or memory.
+    pub(crate) fn finish(self, limits: &Limits, response: Response) -> Response {
+        let mut response = match self.held {
+            Some(held) => held.pass_to(limits, response),
+            None => response,
+        };
+        if let Some(flow) = self.flow {
+            flow.report(response.headers_mut());
+        }
+        response
+    }
 }
 
 /// The client of a request, also of one that needs no permit.
@@ -343,47 +375,40 @@ async fn admitted(
     Ok(if is_queued { permit.counts(ExecutingRequest::new(flow.clone())) } else { permit })
 }
 
-/// Runs a request that has a permit. `is_queued` is false for permits without a queue, which last until the response was sent.
-async fn run<F: Future<Output = Response>>(
-    limits: &Limits,
-    permit: Permit,
-    is_queued: bool,
-    request: Request,
-    next: impl FnOnce(Request) -> F,
-) -> Response {
-    let version = request.version();
-    let connection = request.extensions().get::<Connection>().cloned();
-    let mut response = next(request).await;
-    let memory = response.extensions_mut().remove::<HeldMemory>();
-    if response.body().is_end_stream() {
-        return response;
-    }
-    if !is_queued {
-        return permit_body::hold(response, (permit, memory), None);
-    }
-    let Some(size) = response.body().size_hint().exact() else {
-        let response = permit_body::hold_permit(response, permit, limits.slow.clone(), connection);
-        // A compressed response: the text that is being compressed stays in memory.
-        return match memory {
-            Some(memory) => permit_body::hold(response, memory, None),
-            None => response,
-        };
-    };
-    // The response is computed: it needs memory, and no permit.
-    let memory = match memory {
-        Some(memory) => Some(memory),
-        None if size <= UNCOUNTED => None,
-        None => match limits.memory.reserve(size) {
-            Ok(memory) => Some(HeldMemory(Arc::new(memory))),
-            Err(_) => return permit_body::hold(response, permit, None),
-        },
-    };
-    drop(permit);
-    match memory {
-        Some(memory) if !permit_body::is_handed_over(version, response.body()) => {
-            permit_body::hold(response, memory, None)
+impl HeldPermit {
+    fn pass_to(self, limits: &Limits, mut response: Response) -> Response {
+        let HeldPermit { permit, is_queued, version, connection } = self;
+        let memory = response.extensions_mut().remove::<HeldMemory>();
+        if response.body().is_end_stream() {
+            return response;
         }
-        Some(_) | None => response,
+        if !is_queued {
+            return permit_body::hold(response, (permit, memory), None);
+        }
+        let Some(size) = response.body().size_hint().exact() else {
+            let response = permit_body::hold_permit(response, permit, limits.slow.clone(), connection);
+            // A compressed response: the text that is being compressed stays in memory.
+            return match memory {
+                Some(memory) => permit_body::hold(response, memory, None),
+                None => response,
+            };
+        };
+        // The response is computed: it needs memory, and no permit.
+        let memory = match memory {
+            Some(memory) => Some(memory),
+            None if size <= UNCOUNTED => None,
+            None => match limits.memory.reserve(size) {
+                Ok(memory) => Some(HeldMemory(Arc::new(memory))),
+                Err(_) => return permit_body::hold(response, permit, None),
+            },
+        };
+        drop(permit);
+        match memory {
+            Some(memory) if !permit_body::is_handed_over(version, response.body()) => {
+                permit_body::hold(response, memory, None)
+            }
+            Some(_) | None => response,
+        }
     }
 }
 

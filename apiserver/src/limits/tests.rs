@@ -51,9 +51,14 @@ impl Slow {
             .route("/stream", stream)
             .fallback(any(|| async {}));
         let of_filter = limits.clone();
-        let router = router.layer(from_fn(move |request, next: Next| {
+        let router = router.layer(from_fn(move |mut request: Request, next: Next| {
             let limits = of_filter.clone();
-            async move { admit(&limits, request, |request| next.run(request)).await }
+            async move {
+                match admit(&limits, &mut request).await {
+                    Ok(admission) => admission.finish(&limits, next.run(request).await),
+                    Err(refusal) => *refusal,
+                }
+            }
         }));
         Slow { router, limits, gate, entered }
     }

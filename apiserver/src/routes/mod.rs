@@ -35,6 +35,19 @@ pub(crate) fn aggregated_size(served: &crate::custom::Served) -> usize {
     discovery::named(served, &crate::aggregation::Remotes::default()).bytes.len()
 }
 
+/// Whether a path can only name a resource: [`router`] has no route for it. Pure.
+pub(crate) fn is_of_resource(path: &str) -> bool {
+    if path.starts_with(crate::insight::ROOT) {
+        return false;
+    }
+    let resource = match (path.strip_prefix("/api/"), path.strip_prefix("/apis/")) {
+        (Some(core), _) => core.split('/').nth(1),
+        (None, Some(group)) => group.split('/').nth(2),
+        (None, None) => None,
+    };
+    resource.is_some_and(|resource| !resource.is_empty())
+}
+
 /// The router of the non-resource endpoints. Any other path falls through to the resources.
 pub(crate) fn router(server: &Arc<Inner>) -> Router<Arc<Inner>> {
     let offload = || axum::middleware::from_fn_with_state(server.clone(), offload::requests);
@@ -120,5 +133,58 @@ async fn metrics(State(server): State<Arc<Inner>>) -> Response {
             Err(error) => answer::error(&out_of_memory(error), Media::Json, false),
         },
         Err(error) => answer::error(&ApiError::internal(error), Media::Json, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use http::{Method, StatusCode};
+    use orlop_store::Memory;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::{Config, Server};
+
+    #[tokio::test]
+    async fn paths_of_resources_have_no_route() {
+        let server =
+            Server::start(Arc::new(Memory::new()), Config::default()).await.expect("a server").inner();
+        let router = router(&server).fallback(|| async { StatusCode::IM_A_TEAPOT }).with_state(server);
+        for (path, want) in [
+            ("/", false),
+            ("/api", false),
+            ("/api/", false),
+            ("/api/v1", false),
+            ("/api/v1/", false),
+            ("/api/v1/nodes", true),
+            ("/api/v1/nodes/", true),
+            ("/api/v1/namespaces/a/pods/b/log", true),
+            ("/api/v2/nodes", true),
+            ("/apis", false),
+            ("/apis/", false),
+            ("/apis/apps", false),
+            ("/apis/apps/", false),
+            ("/apis/apps/v1", false),
+            ("/apis/apps/v1/", false),
+            ("/apis/apps/v1/deployments", true),
+            ("/apis/other.example/v1/things/a", true),
+            ("/apis//v1/x", true),
+            ("/apis/orlop.dev", false),
+            ("/apis/orlop.dev/v1", false),
+            ("/apis/orlop.dev/v1/stream", false),
+            ("/apis/orlop.dev/v1/why/x", false),
+            ("/apis/orlop.dev/v2/stream", true),
+            ("/healthz/ping", false),
+            ("/openapi/v3/api/v1", false),
+            ("/openapi/v3/apis/apps/v1", false),
+            ("/version", false),
+        ] {
+            assert_eq!(is_of_resource(path), want, "{path}");
+            let request = Request::builder().method(Method::OPTIONS).uri(path).body(Body::empty());
+            let response = router.clone().oneshot(request.expect("a request")).await.expect("a response");
+            let has_route = response.status() != StatusCode::IM_A_TEAPOT;
+            assert!(!(want && has_route), "{path} has a route");
+        }
     }
 }

@@ -10,7 +10,7 @@ use http::header;
 use orlop_api::query::Query;
 
 use crate::encode::negotiate::error_media;
-use crate::encode::{ComputedBody, LongBody, answer};
+use crate::encode::{ComputedBody, answer};
 use crate::exchange::header_text;
 use crate::insight::live;
 use crate::limits::Client;
@@ -39,15 +39,10 @@ pub(crate) async fn discovery(server: State<Arc<Inner>>, request: Request, next:
     }
 }
 
-/// Computes the bodies of long and compressed responses there.
-pub(crate) async fn bodies<F: Future<Output = Response>>(
-    server: &Inner,
-    request: Request,
-    next: impl FnOnce(Request) -> F,
-) -> Response {
-    let response = next(request).await;
+/// Computes the bodies of compressed responses there, and those that are marked as [`ComputedBody`].
+pub(crate) fn body(server: &Inner, response: Response) -> Response {
     let extensions = response.extensions();
-    let is_computed = extensions.get::<LongBody>().is_some() || extensions.get::<ComputedBody>().is_some();
+    let is_computed = extensions.get::<ComputedBody>().is_some();
     if is_computed || response.headers().contains_key(header::CONTENT_ENCODING) {
         server.compute.drive(response)
     } else {

@@ -82,15 +82,17 @@ mod tests {
 
     use http::Request;
     use http_body_util::BodyExt as _;
+    use orlop_auth::UserInfo;
     use orlop_store::{Kv, Memory};
     use tower::ServiceExt as _;
 
     use super::*;
-    use crate::{Config, Projection, Server};
+    use crate::authentication::in_process;
+    use crate::{ApiService, Config, Projection, Server};
 
-    /// A router whose requests are those of an administrator.
-    fn admin(server: &Server) -> axum::Router {
-        server.router().layer(axum::Extension(orlop_auth::UserInfo::admin()))
+    /// A service whose requests are those of an administrator.
+    fn admin(server: &Server) -> ApiService {
+        in_process(server.service(), UserInfo::admin())
     }
 
     async fn post(server: &Server, path: &str, body: &serde_json::Value) {

@@ -20,6 +20,10 @@ use crate::registry::{Kind, by_resource, ip_address, service, service_cidr};
 use crate::state::Inner;
 use orlop_api::object::Object;
 
+fn is_service(kind: &dyn Kind) -> bool {
+    kind.names().group.is_empty() && kind.names().plural == "services"
+}
+
 fn kind(plural: &str) -> Option<&'static dyn Kind> {
     by_resource("networking.k8s.io", "v1", plural)
 }
@@ -42,8 +46,10 @@ pub(crate) fn writes(
     new: Option<&Object>,
     head: &Snapshot<Projection>,
 ) -> Vec<Write<Projection>> {
-    let is_service = of.names().group.is_empty() && of.names().plural == "services";
-    let Some(kind) = kind("ipaddresses").filter(|_| is_service) else { return Vec::new() };
+    if !is_service(of) {
+        return Vec::new();
+    }
+    let Some(kind) = kind("ipaddresses") else { return Vec::new() };
     let (before, after) = (assigned(old), assigned(new));
     let mut writes = Vec::new();
     for ip in after.difference(&before) {
@@ -69,8 +75,10 @@ pub(crate) fn release_all(
     (namespace, name): (&str, &str),
     head: &Snapshot<Projection>,
 ) -> Vec<Write<Projection>> {
-    let is_service = of.names().group.is_empty() && of.names().plural == "services";
-    let Some(kind) = kind("ipaddresses").filter(|_| is_service) else { return Vec::new() };
+    if !is_service(of) {
+        return Vec::new();
+    }
+    let Some(kind) = kind("ipaddresses") else { return Vec::new() };
     let is_own = |record: &Record<Projection>| {
         stored::decode(record).is_ok_and(|address| ip_address::owner(&address) == Some((namespace, name)))
     };

@@ -1,6 +1,7 @@
 //! POST on a collection.
 
 use axum::response::Response;
+use futures::FutureExt as _;
 
 use crate::admission::Operation;
 use crate::encode::answer::{self, Written};
@@ -94,10 +95,11 @@ pub(crate) fn settle_new(request: &Request, object: &mut Object, uid: String) ->
 
 /// Removes the metadata that only the server sets.
 fn remove_server_metadata(object: &mut Object) {
+    let meta = object.meta();
     for name in
         ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"]
     {
-        object.meta().remove(name);
+        meta.remove(name);
     }
 }
 
@@ -185,7 +187,7 @@ async fn settled(request: &Request, written: Written) -> Result<Written, StoreEr
         Some(true) => terminating_definition(),
         None => ApiError::no_such_resource(),
     };
-    match write::remove(request, record).await {
+    match write::remove(request, record).boxed().await {
         // The object is removed, or another writer has changed it.
         Ok(_) | Err(StoreError::Moved(_)) => Err(error.into()),
         Err(StoreError::Api(why)) => Err(why.into()),

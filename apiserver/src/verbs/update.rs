@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
+use futures::FutureExt as _;
 use orlop_store::Record;
 
 use crate::admission::Operation;
@@ -48,10 +49,10 @@ pub(crate) async fn update(request: &Request, part: Part) -> Result<Response, Ap
             if !kind.policy().create_on_update || part != Part::Main {
                 return Err(ApiError::not_found(request.names(), &request.resource.name));
             }
-            authorization::may_create(request).await?;
+            authorization::may_create(request).boxed().await?;
             let mut new = object.clone();
             new.meta().remove("resourceVersion");
-            let written = match create_object(request, new, &options, &mut warnings).await {
+            let written = match create_object(request, new, &options, &mut warnings).boxed().await {
                 Ok(written) => written,
                 // Another writer has created the object in the meantime, so this is an update.
                 Err(error) if error.reason == "AlreadyExists" && attempts > 0 => continue,

@@ -225,7 +225,7 @@ async fn use_of_an_invalidated_token_is_annotated() {
         .header("host", "localhost")
         .header("authorization", format!("Bearer {token}"))
         .body(Body::empty());
-    let router = rig.server.protect(rig.server.router());
+    let router = rig.server.protect(rig.server.service());
     assert_eq!(router.oneshot(request.unwrap()).await.unwrap().status().as_u16(), 401);
     let events = audited.events().await;
     let refused = events.iter().find(|event| event["responseStatus"]["code"] == 401).unwrap();
@@ -241,7 +241,7 @@ async fn exchanges_of_page_codes_are_recorded_without_bodies() {
         config.auth.page_sign_in = Some(sign_in);
     })
     .await;
-    let router = audited.rig.server.protect(audited.rig.server.router());
+    let router = audited.rig.server.protect(audited.rig.server.service());
     let right = json!({ "code": code }).to_string();
     let mut tokens = Vec::new();
     for (id, origin, body, want) in [
@@ -293,7 +293,7 @@ async fn failed_authentication_is_recorded_without_a_user() {
         config.auth.tokens = Some(std::sync::Arc::new(tokens));
     })
     .await;
-    let router = audited.rig.server.protect(audited.rig.server.router());
+    let router = audited.rig.server.protect(audited.rig.server.service());
     for (token, code) in [("Bearer guess", 401), ("Bearer abc", 200)] {
         let request = http::Request::get(CONFIG_MAPS).header("authorization", token).body(Body::empty());
         let response = router.clone().oneshot(request.unwrap()).await.unwrap();
@@ -316,7 +316,7 @@ async fn failed_authentication_is_recorded_without_a_user() {
 #[tokio::test]
 async fn queries_with_too_many_parameters_are_rejected_unread() {
     let audited = AuditedRig::new(policy(json!([{"level": "Metadata"}])), |_| {}).await;
-    let router = audited.rig.server.protect(audited.rig.server.router());
+    let router = audited.rig.server.protect(audited.rig.server.service());
     for (path, authorization, parameters, want) in [
         (CONFIG_MAPS, "Bearer guess", 1_001, 400),
         (CONFIG_MAPS, "", 1_001, 400),

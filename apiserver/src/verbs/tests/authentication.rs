@@ -32,7 +32,7 @@ async fn user(rig: &Rig, token: &str) -> Result<String, u16> {
         .header("authorization", format!("Bearer {token}"))
         .body(Body::from("{}"))
         .unwrap();
-    let response = rig.server.protect(rig.server.router()).oneshot(request).await.unwrap();
+    let response = rig.server.protect(rig.server.service()).oneshot(request).await.unwrap();
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     let body: Value = serde_json::from_slice(&body).unwrap();

@@ -104,7 +104,7 @@ async fn log_is_streamed_while_the_agent_sends() {
             "it is for that node alone"
         );
     }
-    let protected = rig.server.protect(rig.server.router());
+    let protected = rig.server.protect(rig.server.service());
     let request =
         http::Request::get("/apis/authentication.k8s.io/v1/selfsubjectreviews").header("host", "localhost");
     let request = request.header("authorization", format!("Bearer {token}")).body(Body::empty()).unwrap();

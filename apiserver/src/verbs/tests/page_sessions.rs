@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,6 +21,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::rig::Rig;
+use crate::ApiService;
 use crate::authentication::PageSignIn;
 use crate::authentication::webhook::{ReviewPost, ReviewVersion, WebhookSettings};
 use crate::peer_certificates::{ClientAuthorities, PeerCertificates};
@@ -70,7 +70,7 @@ enum End {
 /// A server that accepts all kinds of credentials.
 struct World {
     rig: Rig,
-    router: Router,
+    service: ApiService,
     dir: tempfile::TempDir,
     tokens: Arc<TokenFile>,
     /// The user of the webhook's token.
@@ -138,8 +138,8 @@ impl World {
             auth.page_sign_in = Some(Arc::new(PageSignIn::new(config.clock.clone())));
         })
         .await;
-        let router = rig.server.protect(rig.server.router());
-        World { rig, router, dir, tokens, reviewed, users, proxies, authorities }
+        let service = rig.server.protect(rig.server.service());
+        World { rig, service, dir, tokens, reviewed, users, proxies, authorities }
     }
 
     /// The code and the body of a request.
@@ -155,7 +155,7 @@ impl World {
         if let Some(peer) = &credentials.peer {
             request.extensions_mut().insert(peer.clone());
         }
-        let response = self.router.clone().oneshot(request).await.unwrap();
+        let response = self.service.clone().oneshot(request).await.unwrap();
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (code, serde_json::from_slice(&body).unwrap_or_default())
@@ -180,7 +180,7 @@ impl World {
     /// The body of a watch.
     async fn watch(&self, token: &str) -> Body {
         let request = Request::get(WATCH).header("authorization", format!("Bearer {token}"));
-        let response = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let response = self.service.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         assert_eq!(response.status(), 200);
         response.into_body()
     }

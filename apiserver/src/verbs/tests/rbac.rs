@@ -204,7 +204,7 @@ async fn constrained_impersonation_excludes_administrators() {
             request = request.header(name, value);
         }
         let request = request.extension(UserInfo::new("ann", [])).body(Body::empty()).unwrap();
-        let response = rig.server.router().oneshot(request).await.unwrap();
+        let response = rig.server.service().oneshot(request).await.unwrap();
         assert_eq!(response.status(), 403, "{case}");
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         let found: Value = serde_json::from_slice(&bytes).unwrap();
@@ -219,7 +219,7 @@ async fn request_without_a_user_fails() {
         let rig = Rig::with(|config| config.authorization = modes).await;
         for path in ["/api/v1/namespaces/default/secrets", "/apis/orlop.dev/v1/revisions", "/version"] {
             let request = http::Request::get(path).body(Body::empty()).unwrap();
-            let response = rig.server.router().oneshot(request).await.unwrap();
+            let response = rig.server.service().oneshot(request).await.unwrap();
             assert_eq!(response.status(), 500, "{path}");
         }
     }
@@ -267,7 +267,7 @@ async fn anonymous_user_is_rejected_where_roles_do_not_decide_alone() {
     .await;
     for (target, code) in [("/livez", 200), ("/api", 401), ("/orlop/snapshot", 401), (CONFIG_MAPS, 401)] {
         let request = http::Request::get(target).body(Body::empty()).unwrap();
-        let response = rig.server.protect(rig.server.router()).oneshot(request).await.unwrap();
+        let response = rig.server.protect(rig.server.service()).oneshot(request).await.unwrap();
         assert_eq!(response.status().as_u16(), code, "{target}");
     }
 }

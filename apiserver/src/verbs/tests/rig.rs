@@ -72,7 +72,7 @@ impl Rig {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        self.server.router().oneshot(request.body(body).unwrap()).await.unwrap()
+        self.server.service().oneshot(request.body(body).unwrap()).await.unwrap()
     }
 
     pub(super) async fn send(

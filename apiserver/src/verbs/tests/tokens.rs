@@ -51,7 +51,7 @@ async fn ask(rig: &Rig, token: &str, target: &str) -> (u16, Value) {
         .header("authorization", format!("Bearer {token}"))
         .body(Body::from("{}"))
         .unwrap();
-    let response = rig.server.protect(rig.server.router()).oneshot(request).await.unwrap();
+    let response = rig.server.protect(rig.server.service()).oneshot(request).await.unwrap();
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     (code, serde_json::from_slice(&body).unwrap())
@@ -130,7 +130,7 @@ async fn forged_token_is_rejected() {
 async fn ask_with(rig: &Rig, header: &[u8]) -> (u16, Value) {
     let header = HeaderValue::from_bytes(header).unwrap();
     let request = Request::post(SELF_REVIEW).header("authorization", header).body(Body::from("{}")).unwrap();
-    let response = rig.server.protect(rig.server.router()).oneshot(request).await.unwrap();
+    let response = rig.server.protect(rig.server.service()).oneshot(request).await.unwrap();
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     (code, serde_json::from_slice(&body).unwrap())
@@ -482,7 +482,7 @@ async fn open(rig: &Rig, token: &str, target: &str) -> Body {
         .header("authorization", format!("Bearer {token}"))
         .body(Body::empty())
         .unwrap();
-    let response = rig.server.protect(rig.server.router()).oneshot(request).await.unwrap();
+    let response = rig.server.protect(rig.server.service()).oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
     response.into_body()
 }

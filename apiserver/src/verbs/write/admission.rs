@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use orlop_api::object::Object;
 use orlop_api::registry::admission_registration::GROUP;
 use orlop_api::status::ApiError;
@@ -306,7 +307,7 @@ impl<'a> Admission<'a> {
             cluster: &self.cluster,
             grown: &request.grown,
         };
-        webhooks.run(object, old, &mut self.state, &mut self.findings).await
+        webhooks.run(object, old, &mut self.state, &mut self.findings).boxed().await
     }
 
     /// Runs the plugins and the validating policies.
@@ -355,6 +356,7 @@ impl<'a> Admission<'a> {
         let client = &request.server.webhook_client;
         let objects = (object.as_deref(), old.as_deref());
         webhook::validate(&self.webhooks, client, &attributes, objects, &self.cluster, &mut self.findings)
+            .boxed()
             .await
     }
 

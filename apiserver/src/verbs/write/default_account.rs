@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use orlop_api::object::Object;
 use tokio::time::timeout;
 
@@ -33,5 +34,5 @@ pub(super) async fn wait(request: &Request, pod: &Object) {
     let Ok(mut changes) = server.store.watch(&account, request.head().revision()) else { return };
     leave_place();
     let exists = async { while waits() && changes.next().await.is_ok() {} };
-    let _ = timeout(PATIENCE, exists).await;
+    let _ = timeout(PATIENCE, exists.boxed()).await;
 }

@@ -33,7 +33,7 @@ impl Rig {
             http::Request::builder().method(method).uri(path).header("content-type", "application/json");
         let request = request.extension(orlop_auth::UserInfo::admin());
         let request = request.body(Body::from(body.to_string())).unwrap();
-        let response = self.server.router().oneshot(request).await.unwrap();
+        let response = self.server.service().oneshot(request).await.unwrap();
         let ok = response.status().is_success();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         let answer: Value = serde_json::from_slice(&bytes).unwrap();
