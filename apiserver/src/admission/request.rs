@@ -1,8 +1,10 @@
 //! The input of a plugin: a write, and access to other objects.
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 
 use super::outcome::Findings;
+use crate::encode::undecoded::Undecoded;
 use crate::registry::{Kind, Names};
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
@@ -94,12 +96,20 @@ pub trait Lookup {
     fn permits(&self, user: &UserInfo, request: &RequestInfo) -> bool;
     /// One object; `namespace` is `""` for cluster-scoped kinds.
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object>;
-    /// All objects of a kind, or those in a namespace. Decodes one at a time.
+    /// All objects of a kind, or those in a namespace. Decodes one at a time. For collections whose size is bounded
+    /// (`collections`).
     fn list<'a>(
         &'a self,
         kind: &'a dyn Kind,
         namespace: Option<&str>,
     ) -> Box<dyn Iterator<Item = Object> + 'a>;
+    /// Passes the objects that `list` returns to `visit`, until it breaks. For collections whose size has no bound.
+    fn visit(
+        &self,
+        kind: &dyn Kind,
+        namespace: Option<&str>,
+        visit: &mut dyn FnMut(&dyn Undecoded) -> ControlFlow<()>,
+    );
     /// The size in the store, bytes, of the objects that `list` returns, except those with this name.
     fn size_without(&self, kind: &dyn Kind, namespace: Option<&str>, name: &str) -> usize;
 }

@@ -1,12 +1,15 @@
 //! For the plugins' tests: writes and facts from JSON.
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 
 use serde_json::Value;
 
 use super::chain::Chain;
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
+use crate::encode::undecoded::Undecoded;
+use crate::encode::undecoded::testing::{Counted, DecodeCounter};
 use crate::registry::{KINDS, Kind};
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
@@ -21,17 +24,23 @@ fn kind(plural: &str) -> &'static dyn Kind {
 pub(super) const PERMITTED_DOMAIN: &str = "permitted.example.org";
 
 /// Objects that a plugin finds.
-pub(super) struct Facts(Vec<(&'static str, Object)>);
+#[derive(Default)]
+pub(super) struct Facts {
+    objects: Vec<(&'static str, Object)>,
+    /// Counts the visited objects that a plugin decodes.
+    pub(super) decoded: DecodeCounter,
+}
 
 impl Facts {
     /// From pairs of plural and object.
     pub(super) fn new(objects: &[(&'static str, Value)]) -> Self {
-        Facts(objects.iter().map(|(plural, object)| (*plural, Object::from_value(object.clone()))).collect())
+        let objects = objects.iter().map(|(plural, object)| (*plural, Object::from_value(object.clone())));
+        Facts { objects: objects.collect(), ..Facts::default() }
     }
 
     /// None.
     pub(super) fn none() -> Self {
-        Facts(Vec::new())
+        Facts::default()
     }
 }
 
@@ -57,7 +66,18 @@ impl Lookup for Facts {
         let inside = move |object: &Object| {
             namespace.as_deref().is_none_or(|namespace| object.namespace() == namespace)
         };
-        Box::new(self.0.iter().filter(move |(p, o)| *p == plural && inside(o)).map(|(_, o)| o.clone()))
+        Box::new(self.objects.iter().filter(move |(p, o)| *p == plural && inside(o)).map(|(_, o)| o.clone()))
+    }
+
+    fn visit(
+        &self,
+        kind: &dyn Kind,
+        namespace: Option<&str>,
+        visit: &mut dyn FnMut(&dyn Undecoded) -> ControlFlow<()>,
+    ) {
+        let counted = |object| Counted { object, counter: &self.decoded };
+        // A break ends the visit.
+        let _ = self.list(kind, namespace).try_for_each(|object| visit(&counted(object)));
     }
 
     fn size_without(&self, kind: &dyn Kind, namespace: Option<&str>, name: &str) -> usize {

@@ -7,6 +7,7 @@ use orlop_store::ReservedMemory;
 pub(crate) mod answer;
 pub(crate) mod list;
 pub(crate) mod stored;
+pub(crate) mod undecoded;
 
 pub(crate) use orlop_codec::encode::{negotiate, pretty, protobuf, shape, table};
 

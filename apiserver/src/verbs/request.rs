@@ -4,6 +4,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use orlop_store::{Record, ReservedMemory, Revision, Snapshot};
 use parking_lot::Mutex;
+use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
 use crate::admission;
@@ -14,6 +15,7 @@ use crate::authentication::StreamCredential;
 use crate::dispatch::{self, Resource};
 use crate::encode::negotiate::{Endpoint, RequestedEncoding, negotiate, negotiate_unrouted};
 use crate::encode::stored;
+use crate::encode::undecoded::{Undecoded, UndecodedRecord};
 use crate::limits::connection::Connection;
 use crate::projection::Projection;
 use crate::registry::{Kind, KindRef, Names};
@@ -220,6 +222,16 @@ impl<'a> HeadLookup<'a> {
         }
     }
 
+    /// The objects whose keys have a prefix.
+    pub(crate) fn undecoded<'b>(
+        &'b self,
+        kind: &'b dyn Kind,
+        prefix: &'b str,
+    ) -> impl Iterator<Item = impl Undecoded> {
+        let decode = move |record: &Record<Projection>| self.decode(kind, record);
+        self.head.range(prefix, None).map(move |record| UndecodedRecord::new(record, decode))
+    }
+
     fn decode(&self, kind: &dyn Kind, record: &Record<Projection>) -> Option<Object> {
         match stored::decode_as(kind, record) {
             Ok(object) => Some(object),
@@ -250,6 +262,17 @@ impl admission::Lookup for HeadLookup<'_> {
         // Pointers, because the range borrows the prefix.
         let records: Vec<Arc<Record<Projection>>> = self.head.range(&prefix, None).cloned().collect();
         Box::new(records.into_iter().filter_map(move |record| self.decode(kind, &record)))
+    }
+
+    fn visit(
+        &self,
+        kind: &dyn Kind,
+        namespace: Option<&str>,
+        visit: &mut dyn FnMut(&dyn Undecoded) -> ControlFlow<()>,
+    ) {
+        let prefix = dispatch::prefix(kind, namespace.unwrap_or_default());
+        // A break ends the visit.
+        let _ = self.undecoded(kind, &prefix).try_for_each(|one| visit(&one));
     }
 
     fn size_without(&self, kind: &dyn Kind, namespace: Option<&str>, name: &str) -> usize {

@@ -14,6 +14,7 @@ mod restricted;
 mod tests;
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
@@ -29,6 +30,8 @@ use crate::registry;
 const IGNORED: [&str; 8] = ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
 /// The most pods that a change of a namespace's labels checks.
 const MOST_PODS: usize = 3000;
+/// The most bytes of pods that it decodes, which takes about a second (upstream: a timeout of one second).
+const MOST_BYTES: usize = 24 << 20;
 
 pub(super) struct PodSecurity;
 
@@ -162,43 +165,62 @@ fn namespace(request: &Request<'_>, object: &Object, lookup: &dyn Lookup) -> Res
     Ok(())
 }
 
-/// Warns about the pods that a new level would have rejected.
-fn warn_about_pods(request: &Request<'_>, namespace: &str, enforce: LevelVersion, lookup: &dyn Lookup) {
-    let Some(kind) = registry::by_resource("", "v1", "pods") else { return };
-    let (mut checked, mut total) = (0, 0);
-    let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
-    let mut controllers = HashSet::new();
-    // One pod of each controller comes first.
-    let mut later = Vec::new();
-    let mut check = |pod: Object, checked: &mut usize| {
-        if *checked >= MOST_PODS {
+/// The pods that a change of a namespace's labels has checked.
+#[derive(Default)]
+struct Checked {
+    count: usize,
+    /// By violations: the first pod by name, and the number of pods.
+    found: BTreeMap<String, (String, usize)>,
+}
+
+impl Checked {
+    /// Adds a pod and its violations.
+    fn add(&mut self, name: String, violations: Option<String>) {
+        if self.count >= MOST_PODS {
             return;
         }
-        *checked += 1;
-        let name = pod.name().to_owned();
-        let violations = evaluate(enforce, &pod.into_value());
-        if violations.is_empty() {
-            return;
-        }
-        let (first, count) = found.entry(reasons(&violations)).or_insert_with(|| (name.clone(), 0));
+        self.count += 1;
+        let Some(violations) = violations else { return };
+        let (first, count) = self.found.entry(violations).or_insert_with(|| (name.clone(), 0));
         *first = name.min(std::mem::take(first));
         *count += 1;
-    };
-    for pod in lookup.list(kind, Some(namespace)) {
+    }
+}
+
+/// Warns about the pods that a new level would have rejected. Tenants determine the number and the size of the pods, so a bounded number
+/// of them is decoded, one at a time.
+fn warn_about_pods(request: &Request<'_>, namespace: &str, enforce: LevelVersion, lookup: &dyn Lookup) {
+    let Some(kind) = registry::by_resource("", "v1", "pods") else { return };
+    let (mut total, mut left) = (0, MOST_BYTES);
+    let mut checked = Checked::default();
+    let mut controllers = HashSet::new();
+    // One pod of each controller comes first. Of the others, only the results are in memory.
+    let mut later = Vec::new();
+    lookup.visit(kind, Some(namespace), &mut |pod| {
         total += 1;
+        let Some(rest) = left.checked_sub(pod.bytes()).filter(|_| checked.count < MOST_PODS) else {
+            return ControlFlow::Continue(());
+        };
+        left = rest;
+        let Some(pod) = pod.decode() else { return ControlFlow::Continue(()) };
         let owners = pod.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
         let controller = owners.into_iter().flatten().find(|owner| owner["controller"] == true);
-        let uid = controller.and_then(|owner| owner["uid"].as_str());
-        match uid.map(str::to_owned) {
-            Some(uid) if !controllers.insert(uid.clone()) => {
-                if later.len() < MOST_PODS {
-                    later.push(pod);
-                }
-            }
-            _ => check(pod, &mut checked),
+        let uid = controller.and_then(|owner| owner["uid"].as_str()).map(str::to_owned);
+        let is_later = uid.is_some_and(|uid| !controllers.insert(uid));
+        if is_later && later.len() >= MOST_PODS {
+            return ControlFlow::Continue(());
         }
-    }
-    later.into_iter().for_each(|pod| check(pod, &mut checked));
+        let name = pod.name().to_owned();
+        let violations = evaluate(enforce, &pod.into_value());
+        let violations = (!violations.is_empty()).then(|| reasons(&violations));
+        match is_later {
+            false => checked.add(name, violations),
+            true => later.push((name, violations)),
+        }
+        ControlFlow::Continue(())
+    });
+    later.into_iter().for_each(|(name, violations)| checked.add(name, violations));
+    let Checked { count: checked, found } = checked;
     if checked < total {
         request.warn(format!(
             "new PodSecurity enforce level only checked against the first {checked} of {total} existing pods"

@@ -98,6 +98,29 @@ fn stricter_labels_warn_about_pods() {
 }
 
 #[test]
+fn pods_that_stricter_labels_check_are_bounded_in_bytes() {
+    let labelled = |level: &str| json!({"metadata": {"name": "n", "labels": {"pod-security.kubernetes.io/enforce": level}}});
+    let pods = (0..40).map(|at| {
+        let metadata = json!({
+            "name": format!("p{at:02}"), "namespace": "n", "annotations": {"a": "x".repeat(1 << 20)},
+            "ownerReferences": [{"uid": "u", "controller": true}],
+        });
+        ("pods", json!({"metadata": metadata, "spec": {"hostNetwork": true}}))
+    });
+    let facts = Facts::new(&pods.collect::<Vec<_>>());
+    let mut write = Write::update("namespaces", labelled("privileged"), labelled("baseline"));
+    assert_eq!(
+        write.warnings(&PodSecurity, &facts),
+        [
+            "new PodSecurity enforce level only checked against the first 23 of 40 existing pods",
+            "existing pods in namespace \"n\" violate the new PodSecurity enforce level \"baseline:latest\"",
+            "p00 (and 22 other pods): host namespaces"
+        ]
+    );
+    assert_eq!(facts.decoded.objects.get(), 23);
+}
+
+#[test]
 fn templates_only_warn() {
     let labels = json!({"pod-security.kubernetes.io/enforce": "baseline"});
     let object = json!({"metadata": {"name": "d"}, "spec": {"template": {"spec": {"hostNetwork": true}}}});
