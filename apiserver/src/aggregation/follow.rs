@@ -15,6 +15,7 @@ use super::condition::{Availability, ServicePort, with_condition};
 use super::{RemoteService, Remotes, condition};
 use crate::dispatch;
 use crate::encode::stored;
+use crate::encode::undecoded::UndecodedRecord;
 use crate::projection::Projection;
 use crate::registry::api_service::GROUP;
 use crate::registry::{Kind, by_resource};
@@ -215,7 +216,8 @@ fn resolve(
         format!("{}{}", dispatch::prefix(kinds.services, &remote.service.namespace), remote.service.name);
     let service = head.get(&key).and_then(|record| stored::decode(record).ok());
     let prefix = dispatch::prefix(kinds.slices, &remote.service.namespace);
-    let slices = head.range(&prefix, None).filter_map(|record| stored::decode(record).ok());
+    let decode = |record: &Record<Projection>| stored::decode(record).ok();
+    let slices = head.range(&prefix, None).map(|record| UndecodedRecord::new(record, decode));
     let found = match service {
         Some(service) => backend(&service, remote.service.port, slices).map_err(|missing| match missing {
             NoBackend::Port => Availability::NoPort,

@@ -16,6 +16,7 @@ use crate::admission::matching::NamespaceLabels;
 use crate::admission::policy::ClusterState;
 use crate::admission::webhook::{Resolves, WebhookService};
 use crate::authorization::parameters::ParameterKinds;
+use crate::dispatch;
 use crate::projection::Projection;
 use crate::registry::{self, KINDS, KindRef};
 use crate::services::backend::{NoBackend, backend};
@@ -119,15 +120,14 @@ impl Resolves for ClusterHead<'_> {
         let WebhookService { namespace, name, port, .. } = service;
         let found = self.builtin("", "services", namespace, name);
         let found = found.ok_or_else(|| format!("service {name:?} not found"))?;
-        let slices = registry::by_resource("discovery.k8s.io", "v1", "endpointslices");
-        let listed = |kind| self.read(|lookup| lookup.list(kind, Some(namespace)).collect::<Vec<_>>());
-        backend(&found, *port, slices.into_iter().filter_map(listed).flatten()).map_err(|missing| {
-            match missing {
-                NoBackend::Port => format!("no service port {port} found for service {name:?}"),
-                NoBackend::Slices | NoBackend::Address { .. } => {
-                    format!("no endpoints available for service {name:?}")
-                }
-            }
+        let no_endpoints = || format!("no endpoints available for service {name:?}");
+        let kind = registry::by_resource("discovery.k8s.io", "v1", "endpointslices");
+        let kind = kind.ok_or_else(no_endpoints)?;
+        let prefix = dispatch::prefix(kind, namespace);
+        let found = self.read(|lookup| backend(&found, *port, lookup.undecoded(kind, &prefix)));
+        found.ok_or_else(no_endpoints)?.map_err(|missing| match missing {
+            NoBackend::Port => format!("no service port {port} found for service {name:?}"),
+            NoBackend::Slices | NoBackend::Address { .. } => no_endpoints(),
         })
     }
 }
