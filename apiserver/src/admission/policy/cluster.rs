@@ -10,6 +10,7 @@ use orlop_auth::selection::Selection;
 use orlop_crd::expression::{AccessAnswer, AccessQuestion, AccessTarget, DecidesAccess};
 
 use crate::admission::matching::{Attributes, NamespaceLabels};
+use crate::encode::undecoded::Undecoded;
 
 /// The cluster around a request.
 pub(crate) trait ClusterState: NamespaceLabels {
@@ -17,12 +18,12 @@ pub(crate) trait ClusterState: NamespaceLabels {
     fn kind_named(&self, api_version: &str, kind: &str) -> Option<KindRef>;
     /// An object of a kind.
     fn object(&self, kind: &KindRef, namespace: &str, name: &str) -> Option<Object>;
-    /// Passes the objects of a kind to `visit`, by name, until it breaks. They are decoded one at a time.
+    /// Passes the objects of a kind to `visit`, by name, until it breaks.
     fn visit_objects(
         &self,
         kind: &KindRef,
         namespace: &str,
-        visit: &mut dyn FnMut(Object) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(&dyn Undecoded) -> ControlFlow<()>,
     );
     /// Decides about the rights of a user.
     fn decide(&self, user: &UserInfo, right: &RequestInfo) -> AccessAnswer;

@@ -84,8 +84,11 @@ pub(crate) fn mutate(
         let Invocation { policy, binding, .. } = invocation;
         // Nothing is read for a binding that has no budget.
         let params = match phase.visit(|| 1) {
-            Ok(()) => collect(policy.param_kind.as_ref(), binding.param.as_ref(), request.namespace, cluster)
-                .map_err(|why| format!("failed to configure binding: {why}")),
+            Ok(()) => {
+                let (kind, param) = (policy.param_kind.as_ref(), binding.param.as_ref());
+                collect(kind, param, request.namespace, cluster, &mut phase)
+                    .map_err(|why| format!("failed to configure binding: {why}"))
+            }
             Err(error) => Err(error.to_string()),
         };
         let params = params.unwrap_or_else(|why| {

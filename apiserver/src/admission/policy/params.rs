@@ -1,7 +1,7 @@
 //! The parameters of a binding.
 //!
-//! Their number, their size and the cost of evaluating a binding with all of them are limited: tenants may create parameters, and
-//! each write that the binding matches reads them.
+//! Their number, their size and the cost of decoding them and of evaluating a binding with all of them are limited: tenants may create
+//! parameters, and each write that the binding matches reads them. Objects that a selector does not select are not decoded.
 //!
 //! Upstream: apiserver `pkg/admission/plugin/policy/generic/policy_dispatcher.go` (`CollectParams`).
 
@@ -13,7 +13,9 @@ use orlop_apimachinery::labels::Selector;
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use super::budget::PhaseBudget;
 use super::cluster::ClusterState;
+use crate::encode::undecoded::Undecoded;
 use crate::registry::{KindRef, Scope};
 use orlop_api::object::Object;
 
@@ -50,12 +52,13 @@ impl ParamRef {
 /// `kind` of the policy, the reference that of the binding. `None` stands for no parameters.
 ///
 /// # Errors
-/// Why the binding is not configured properly, or that it has too many parameters.
+/// Why the binding is not configured properly, or that it has too many parameters, or that the budget does not suffice to decode them.
 pub(super) fn collect(
     param_kind: Option<&(String, String)>,
     param: Option<&ParamRef>,
     namespace: &str,
     cluster: &dyn ClusterState,
+    phase: &mut PhaseBudget,
 ) -> Result<Vec<Option<Value>>, String> {
     let Some((api_version, kind_name)) = param_kind else { return Ok(vec![None]) };
     let kind = cluster.kind_named(api_version, kind_name);
@@ -79,18 +82,17 @@ pub(super) fn collect(
     let mut found = Found::default();
     match &param.selector {
         None => {
-            cluster.object(&kind, namespace, &param.name).into_iter().try_for_each(|one| found.add(one))?
+            if let Some(object) = cluster.object(&kind, namespace, &param.name) {
+                phase.decode(size_of(&object)).map_err(|error| error.to_string())?;
+                found.add(object)?;
+            }
         }
         Some(selector) => {
             let selector = selector.as_ref().map_err(Clone::clone)?;
-            let selects = |object: &Object| {
-                let labels = object.labels().into_iter().flatten();
-                selector.matches(labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))))
-            };
             let mut result = Ok(());
             cluster.visit_objects(&kind, namespace, &mut |object| {
-                if selects(&object) {
-                    result = found.add(object);
+                if object.may_match(selector) {
+                    result = found.decode(object, phase);
                 }
                 if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });
@@ -112,16 +114,31 @@ struct Found {
 }
 
 impl Found {
-    fn add(&mut self, object: Object) -> Result<(), String> {
+    /// Decodes an object only if it fits.
+    fn decode(&mut self, object: &dyn Undecoded, phase: &mut PhaseBudget) -> Result<(), String> {
         if self.objects.len() == MAX_PARAMS {
             return Err(format!("paramRef selects more than {MAX_PARAMS} parameters"));
         }
-        self.bytes = self.bytes.saturating_add(size_of(&object));
-        if self.bytes > MAX_BYTES {
-            return Err(format!("the parameters that paramRef selects have more than {MAX_BYTES} bytes"));
-        }
+        self.check_size(object.bytes())?;
+        phase.decode(object.bytes()).map_err(|error| error.to_string())?;
+        // An unreadable object fails the request.
+        object.decode().map_or(Ok(()), |object| self.add(object))
+    }
+
+    fn add(&mut self, object: Object) -> Result<(), String> {
+        // The form that the kind shows may be larger than the stored one.
+        self.bytes = self.check_size(size_of(&object))?;
         self.objects.push(object);
         Ok(())
+    }
+
+    /// The size with a further object, bytes.
+    fn check_size(&self, bytes: usize) -> Result<usize, String> {
+        let bytes = self.bytes.saturating_add(bytes);
+        match bytes > MAX_BYTES {
+            true => Err(format!("the parameters that paramRef selects have more than {MAX_BYTES} bytes")),
+            false => Ok(bytes),
+        }
     }
 }
 

@@ -1,4 +1,3 @@
-use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use orlop_api::object::Object;
@@ -7,6 +6,7 @@ use orlop_auth::request_info::RequestInfo;
 use orlop_crd::expression::AccessAnswer;
 use serde_json::{Value, json};
 
+use super::budget::PhaseBudget;
 use super::cluster::ClusterState;
 use super::index::PolicyIndex;
 use super::params::{ParamRef, collect};
@@ -15,24 +15,30 @@ use crate::admission::matching::tests::attributes;
 use crate::admission::matching::{AdmissionOperation, NamespaceLabels};
 use crate::admission::outcome::Findings;
 use crate::admission::reinvocation::Reinvocation;
+use crate::encode::undecoded::Undecoded;
+use crate::encode::undecoded::testing::{Counted, DecodeCounter};
 use crate::registry::{self, KindRef};
 
 /// ConfigMaps, of which every other one has the label `param: yes`.
 struct Params {
     count: usize,
     bytes: usize,
-    decoded: Cell<usize>,
+    decoded: DecodeCounter,
 }
 
 impl Params {
     fn of(count: usize, bytes: usize) -> Self {
-        Params { count, bytes, decoded: Cell::new(0) }
+        Params { count, bytes, decoded: DecodeCounter::default() }
     }
 
     fn collect(&self) -> Result<usize, String> {
+        self.collect_within(&mut PhaseBudget::default())
+    }
+
+    fn collect_within(&self, phase: &mut PhaseBudget) -> Result<usize, String> {
         let kind = ("v1".to_owned(), "ConfigMap".to_owned());
         let param = ParamRef::of(&json!({"selector": {"matchLabels": {"param": "yes"}}}));
-        collect(Some(&kind), Some(&param), "n", self).map(|params| params.len())
+        collect(Some(&kind), Some(&param), "n", self, phase).map(|params| params.len())
     }
 }
 
@@ -55,14 +61,14 @@ impl ClusterState for Params {
         &self,
         _kind: &KindRef,
         namespace: &str,
-        visit: &mut dyn FnMut(Object) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(&dyn Undecoded) -> ControlFlow<()>,
     ) {
         for at in 0..2 * self.count {
-            self.decoded.set(at + 1);
             let labels = if at % 2 == 0 { json!({"param": "yes"}) } else { json!({}) };
             let metadata = json!({"name": format!("p{at:05}"), "namespace": namespace, "labels": labels});
             let object = json!({"metadata": metadata, "data": {"text": "x".repeat(self.bytes)}});
-            if visit(Object::from_value(object)).is_break() {
+            let object = Object::from_value(object);
+            if visit(&Counted { object, counter: &self.decoded }).is_break() {
                 return;
             }
         }
@@ -114,8 +120,29 @@ fn parameters_of_a_binding_are_bounded() {
     {
         let error = params.collect().expect_err("too many");
         assert!(error.contains(want), "{error}");
-        assert!(params.decoded.get() <= 2001, "{} objects are decoded", params.decoded.get());
+        let (objects, bytes) = (params.decoded.objects.get(), params.decoded.bytes.get());
+        assert!(objects <= 1000 && bytes <= 4 << 20, "{objects} objects with {bytes} bytes are decoded");
     }
+}
+
+#[test]
+fn only_selected_objects_are_decoded() {
+    let params = Params::of(7, 1000);
+    assert_eq!(params.collect(), Ok(7));
+    assert_eq!(params.decoded.objects.get(), 7, "the other 7 have other labels");
+}
+
+#[test]
+fn decoding_parameters_takes_from_the_budget() {
+    let mut phase = PhaseBudget::default();
+    // More than one binding may have, so that no parameters are passed to an evaluation.
+    let params = Params::of(5, 1 << 20);
+    let failures: Vec<String> = (0..100).filter_map(|_| params.collect_within(&mut phase).err()).collect();
+    assert_eq!(failures.len(), 100);
+    assert!(failures[0].contains("4194304 bytes"), "{}", failures[0]);
+    assert!(failures[99].contains("running out of cost budget"), "{}", failures[99]);
+    let bytes = params.decoded.bytes.get();
+    assert!(bytes <= 100_000_000, "{bytes} bytes are decoded");
 }
 
 #[test]

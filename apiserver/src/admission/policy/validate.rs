@@ -76,7 +76,7 @@ pub(crate) fn validate(
             let is_exhausted = phase.visit(|| *objects).is_err();
             let params = match matched {
                 Ok(()) if is_exhausted => Ok(Vec::new()),
-                Ok(()) => collect(param_kind, param_ref, request.namespace, cluster),
+                Ok(()) => collect(param_kind, param_ref, request.namespace, cluster, &mut phase),
                 Err(why) => Err(why),
             };
             let params = match params {

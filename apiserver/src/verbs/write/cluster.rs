@@ -17,6 +17,7 @@ use crate::admission::policy::ClusterState;
 use crate::admission::webhook::{Resolves, WebhookService};
 use crate::authorization::parameters::ParameterKinds;
 use crate::dispatch;
+use crate::encode::undecoded::Undecoded;
 use crate::projection::Projection;
 use crate::registry::{self, KINDS, KindRef};
 use crate::services::backend::{NoBackend, backend};
@@ -90,13 +91,10 @@ impl ClusterState for ClusterHead<'_> {
         &self,
         kind: &KindRef,
         namespace: &str,
-        visit: &mut dyn FnMut(Object) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(&dyn Undecoded) -> ControlFlow<()>,
     ) {
         let namespace = (!namespace.is_empty()).then_some(namespace);
-        self.read(|lookup| {
-            // A break ends the visit.
-            let _ = lookup.list(&**kind, namespace).try_for_each(visit);
-        });
+        self.read(|lookup| lookup.visit(&**kind, namespace, visit));
     }
 
     fn decide(&self, user: &UserInfo, right: &RequestInfo) -> AccessAnswer {
