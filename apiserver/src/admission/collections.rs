@@ -11,12 +11,14 @@ use orlop_api::status::ApiError;
 const MAX_BYTES: usize = 4 << 20;
 
 /// The collections, by group and plural.
-const COLLECTIONS: [(&str, &str); 5] = [
+const COLLECTIONS: [(&str, &str); 6] = [
     ("", "resourcequotas"),
     ("", "limitranges"),
     ("scheduling.k8s.io", "priorityclasses"),
     ("storage.k8s.io", "storageclasses"),
     ("networking.k8s.io", "ingressclasses"),
+    // Evictions read them, see `handler::weight`.
+    ("policy", "poddisruptionbudgets"),
 ];
 
 /// The collections that a write to a kind reads.
@@ -25,6 +27,7 @@ pub(super) fn read_by<'a>(group: &'a str, plural: &'a str) -> impl Iterator<Item
         "limitranges" => matches!((group, plural), ("", "pods" | "persistentvolumeclaims")),
         "priorityclasses" => (group, plural) == ("", "pods"),
         "storageclasses" => (group, plural) == ("", "persistentvolumeclaims"),
+        "poddisruptionbudgets" => false,
         "ingressclasses" => (group, plural) == ("networking.k8s.io", "ingresses"),
         _ => true,
     };
@@ -78,6 +81,7 @@ mod tests {
             ("resourcequotas", quota("a", half)),
             ("resourcequotas", quota("b", half - 1000)),
             ("limitranges", json!({"metadata": {"name": "a", "namespace": "n"}})),
+            ("poddisruptionbudgets", quota("a", half)),
         ]);
         let chain = Chain::new(&[], &[]).expect("no plugin is named");
         let fits = |mut write: Write| write.validate_all(&chain, &facts).is_ok();
@@ -89,6 +93,8 @@ mod tests {
             ("5 another collection", Write::create("limitranges", quota("b", 2000)), true),
             ("6 not read by other writes", Write::create("configmaps", quota("b", half)), true),
             ("7 deleted", Write::delete("resourcequotas", quota("a", half)), true),
+            ("8 a budget", Write::create("poddisruptionbudgets", quota("b", half - 1000)), true),
+            ("9 too much for evictions", Write::create("poddisruptionbudgets", quota("b", half)), false),
         ] {
             assert_eq!(fits(write.in_namespace("n")), want, "{case}");
         }
@@ -98,6 +104,7 @@ mod tests {
     fn pods_and_claims_read_more_than_quotas() {
         let read = |plural| -> Vec<&str> { read_by("", plural).map(|kind| kind.names().plural).collect() };
         assert_eq!(read("configmaps"), ["resourcequotas"]);
+        assert_eq!(read("poddisruptionbudgets"), ["resourcequotas"]);
         assert_eq!(read("pods"), ["resourcequotas", "limitranges", "priorityclasses"]);
         assert_eq!(read("persistentvolumeclaims"), ["resourcequotas", "limitranges", "storageclasses"]);
     }
