@@ -20,12 +20,12 @@ const USER: (&str, &str) = ("system:kube-aggregator", "system:masters");
 /// The result of a check.
 pub(super) struct Checked {
     pub(super) availability: Availability,
-    /// The resources, if the server has listed them.
+    /// The resources, if the server has listed them, within the limits.
     pub(super) resources: Option<Vec<Value>>,
 }
 
 impl Checked {
-    /// The result without a request.
+    /// The result without a list of resources.
     pub(super) fn unavailable(availability: Availability) -> Self {
         Checked { availability, resources: None }
     }
@@ -67,9 +67,8 @@ async fn read(
     }
     // A server that responds is available, whatever its list contains.
     let Ok(body) = Limited::new(response.into_body(), LONGEST).collect().await else { return Ok(None) };
-    let parsed = tokio::task::spawn_blocking(move || {
-        let document: Value = serde_json::from_slice(&body.to_bytes()).ok()?;
-        discovered::resources(&document)
-    });
+    let (group, version) = (remote.group.clone(), remote.version.clone());
+    let parsed =
+        tokio::task::spawn_blocking(move || discovered::resources(&body.to_bytes(), &group, &version));
     Ok(parsed.await.ok().flatten())
 }
