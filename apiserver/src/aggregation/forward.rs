@@ -9,9 +9,11 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use futures::{StreamExt as _, stream};
-use http::{Uri, Version, header};
+use http::{HeaderMap, Method, StatusCode, Uri, Version, header};
+use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 use percent_encoding::percent_decode_str;
 
@@ -44,9 +46,9 @@ pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), false),
     };
     headers::forwarded(&mut parts.headers, &user);
-    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-    let Ok(uri) = path.parse::<Uri>() else { return failed(400, "the path is invalid") };
+    let Ok(uri) = target(&parts.uri).parse::<Uri>() else { return failed(400, "the path is invalid") };
     (parts.uri, parts.version) = (uri, Version::HTTP_11);
+    let method = parts.method.clone();
     parts.extensions.clear();
     let sent = exchange::send(remote, &server.aggregation, Request::from_parts(parts, body));
     let response = match limit {
@@ -60,10 +62,10 @@ pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request
         },
     };
     match response {
-        Ok(response) if is_redirect(&response) => {
-            failed(502, "the backend attempted to redirect this request, which is not permitted")
-        }
-        Ok(response) => passed(server, response, limit),
+        Ok(response) => match rejection(response.status(), response.headers()) {
+            Some(why) => failed(502, why),
+            None => passed(server, &method, response, limit),
+        },
         Err(why) => failed(503, &why),
     }
 }
@@ -77,19 +79,42 @@ fn is_plain(path: &str) -> bool {
     !inner.split('/').any(|segment| matches!(segment, "" | "." | ".."))
 }
 
+/// Path and query for the other server. Parameters that this server does not read are omitted: authorization has not considered them, and
+/// another server might read them.
+fn target(uri: &Uri) -> String {
+    let is_read = |parameter: &&str| !Query::parse(Some(*parameter)).is_empty();
+    let read: Vec<&str> = uri.query().unwrap_or_default().split('&').filter(is_read).collect();
+    match read.is_empty() {
+        true => uri.path().to_owned(),
+        false => format!("{}?{}", uri.path(), read.join("&")),
+    }
+}
+
 /// A response in plain text, as Go's `http.Error` writes it.
 fn failed(code: u16, why: &str) -> Response {
     answer::text(code, format!("{why}\n"))
 }
 
-fn is_redirect(response: &http::Response<Incoming>) -> bool {
-    response.status().is_redirection() && response.headers().contains_key(header::LOCATION)
+/// Why a response may not reach the client.
+fn rejection(status: StatusCode, headers: &HeaderMap) -> Option<&'static str> {
+    if status.is_redirection() && headers.contains_key(header::LOCATION) {
+        return Some("the backend attempted to redirect this request, which is not permitted");
+    }
+    // No forwarded request asks for another protocol.
+    (status == StatusCode::SWITCHING_PROTOCOLS)
+        .then_some("the backend attempted to switch the protocol, which is not permitted")
 }
 
 /// The response for the client. It ends when this server stops; if it is no watch and lasts longer than the time limit, it breaks.
-fn passed(server: &Inner, response: http::Response<Incoming>, limit: Option<Duration>) -> Response {
+fn passed(
+    server: &Inner,
+    method: &Method,
+    response: http::Response<Incoming>,
+    limit: Option<Duration>,
+) -> Response {
     let (mut parts, body) = response.into_parts();
     headers::answered(&mut parts.headers);
+    headers::set_length(&mut parts.headers, method, parts.status, body.size_hint().exact());
     (parts.version, parts.extensions) = (Version::default(), http::Extensions::new());
     let late = limit.map(|limit| Box::pin(tokio::time::sleep(limit)));
     let chunks = stream::unfold(Some((body.into_data_stream(), late)), |state| async {
@@ -116,6 +141,40 @@ fn passed(server: &Inner, response: http::Response<Incoming>, limit: Option<Dura
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_parameters_that_authorization_reads_are_forwarded() {
+        for (uri, want) in [
+            ("/apis/g/v1/things", "/apis/g/v1/things"),
+            ("/apis/g/v1/things?", "/apis/g/v1/things"),
+            ("/apis/g/v1/things?a=b+c&d=%2F&d", "/apis/g/v1/things?a=b+c&d=%2F&d"),
+            ("/apis/g/v1/things?a=x;&a=y", "/apis/g/v1/things?a=y"),
+            ("/apis/g/v1/things?watch=true;b", "/apis/g/v1/things"),
+            ("/apis/g/v1/things?a=%zz&b=2", "/apis/g/v1/things?b=2"),
+            ("/apis/g/v1/things%2Fa?b=2", "/apis/g/v1/things%2Fa?b=2"),
+        ] {
+            assert_eq!(target(&Uri::from_static(uri)), want, "{uri}");
+        }
+    }
+
+    #[test]
+    fn redirects_and_other_protocols_are_rejected() {
+        for (code, has_location, want) in [
+            (200, false, false),
+            (201, true, false),
+            (101, false, true),
+            (302, true, true),
+            (304, false, false),
+            (503, false, false),
+        ] {
+            let mut headers = HeaderMap::new();
+            if has_location {
+                headers.insert(header::LOCATION, http::HeaderValue::from_static("/x"));
+            }
+            let status = StatusCode::from_u16(code).expect("a code");
+            assert_eq!(rejection(status, &headers).is_some(), want, "{code} {has_location}");
+        }
+    }
 
     #[test]
     fn paths_with_two_meanings_are_refused() {

@@ -1,6 +1,7 @@
 //! The headers of forwarded requests, and of the responses to them. Pure.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode};
 use orlop_auth::UserInfo;
 use orlop_auth::front_proxy;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -120,6 +121,23 @@ pub(super) fn answered(headers: &mut HeaderMap) {
     }
 }
 
+/// Replaces the length in the header of a response by that of its body, if it is known. They differ if the other server sends both a length
+/// and chunks, and for a client or a proxy behind this server the header counts.
+pub(super) fn set_length(headers: &mut HeaderMap, method: &Method, status: StatusCode, body: Option<u64>) {
+    let claimed = headers.remove(header::CONTENT_LENGTH);
+    let length = if *method == Method::HEAD || status == StatusCode::NOT_MODIFIED {
+        // That of the body that a GET would return.
+        claimed.and_then(|value| value.to_str().ok()?.parse::<u64>().ok())
+    } else if status == StatusCode::NO_CONTENT {
+        None
+    } else {
+        body
+    };
+    if let Some(length) = length {
+        headers.insert(header::CONTENT_LENGTH, length.into());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -206,5 +224,29 @@ mod tests {
         let want =
             ["content-type: application/json", "warning: 299 - \"old\"", "x-kubernetes-pf-flowschema-uid: u"];
         assert_eq!(shown(&got), want);
+    }
+
+    #[test]
+    fn length_is_that_of_the_body() {
+        for (case, method, code, claimed, body, want) in [
+            ("1 a length", "GET", 200, Some("5"), Some(5), Some("5")),
+            ("2 chunks", "GET", 200, None, None, None),
+            ("3 both", "GET", 200, Some("5"), None, None),
+            ("4 a repeated length", "GET", 200, Some("5, 5"), Some(5), Some("5")),
+            ("5 HEAD", "HEAD", 200, Some("40"), Some(0), Some("40")),
+            ("6 HEAD with a repeated length", "HEAD", 200, Some("40, 40"), Some(0), None),
+            ("7 not modified", "GET", 304, Some("40"), Some(0), Some("40")),
+            ("8 no content", "DELETE", 204, Some("40"), Some(0), None),
+            ("9 an empty body", "GET", 200, Some("0"), Some(0), Some("0")),
+        ] {
+            let mut got = HeaderMap::new();
+            if let Some(claimed) = claimed {
+                got.insert(header::CONTENT_LENGTH, HeaderValue::from_static(claimed));
+            }
+            let status = StatusCode::from_u16(code).expect("a code");
+            set_length(&mut got, &method.parse().expect("a method"), status, body);
+            let length = got.get(header::CONTENT_LENGTH).map(|value| value.to_str().expect("digits"));
+            assert_eq!(length, want, "{case}");
+        }
     }
 }
