@@ -17,6 +17,7 @@ use tower::{Layer as _, ServiceExt as _};
 use tower_http::compression::predicate::Predicate;
 use tower_http::compression::{Compression, CompressionLayer};
 
+use crate::aggregation::RemoteService;
 use crate::api_service::ApiService;
 use crate::authentication::page_router::OpenPage;
 use crate::authentication::{Authenticators, page_router};
@@ -75,20 +76,21 @@ impl HandlerChain {
         if let Err(refusal) = authorization::impersonate(server, &mut request).await {
             return *refusal;
         }
-        let admission = match limits::admit(&server.limits, &mut request).await {
+        let remote = server.aggregation.of_path(request.uri().path());
+        let admission = match limits::admit(&server.limits, &mut request, remote.is_some()).await {
             Ok(admission) => admission,
             Err(refusal) => return *refusal,
         };
         let response = match authorization::authorize(server, &mut request).await {
-            Ok(()) => offload::body(server, self.handled(request).await),
+            Ok(()) => offload::body(server, self.handled(request, remote).await),
             Err(refusal) => *refusal,
         };
         admission.finish(&server.limits, response)
     }
 
-    /// The handlers.
-    async fn handled(&self, request: Request) -> Response {
-        if let Some(remote) = self.server.aggregation.of_path(request.uri().path()) {
+    /// The handlers, or the server `remote`.
+    async fn handled(&self, request: Request, remote: Option<Arc<RemoteService>>) -> Response {
+        if let Some(remote) = remote {
             return aggregation::forward(&self.server, &remote, request).boxed().await;
         }
         match self.handlers.clone().oneshot(request).await {

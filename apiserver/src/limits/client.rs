@@ -1,7 +1,7 @@
 //! Classification of a request, and the client that it is attributed to.
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::Request;
 use http::Method;
@@ -13,6 +13,7 @@ use crate::custom::Kinds;
 use crate::handler::long_running;
 use orlop_api::query::Query;
 use orlop_auth::UserInfo;
+use orlop_auth::request_info::RequestInfo;
 
 /// The class of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,16 +48,30 @@ fn may_be_watch(request: &Request) -> bool {
         && (hint(request.uri().path()) || request.uri().query().is_some_and(hint))
 }
 
-/// Classifies a request.
-pub(super) fn sort(kinds: &Kinds, request: &Request) -> Sort {
+/// Whether a request for another server is a watch or stays open like one. The kinds of that server are not known here, so this is
+/// decided as for the time limit: requests without one must not hold permits of the others.
+fn is_forwarded_watch(request: &Request) -> bool {
+    match request.extensions().get::<Arc<RequestInfo>>() {
+        Some(info) => info.is_long_running(),
+        None => RequestInfo::of_request(request).is_long_running(),
+    }
+}
+
+/// Classifies a request. `is_forwarded` is true if another server serves it.
+pub(super) fn sort(kinds: &Kinds, request: &Request, is_forwarded: bool) -> Sort {
     let path = request.uri().path();
     if is_free(path) {
         return Sort::Free;
     }
     let own = request.extensions().get::<InThisProcess>().is_some();
-    if may_be_watch(request)
-        && long_running::is_watch(kinds, request.method(), path, &Query::parse(request.uri().query()))
-    {
+    let is_watch = match is_forwarded {
+        true => is_forwarded_watch(request),
+        false => {
+            may_be_watch(request)
+                && long_running::is_watch(kinds, request.method(), path, &Query::parse(request.uri().query()))
+        }
+    };
+    if is_watch {
         return if own { Sort::WatchInThisProcess } else { Sort::Watch };
     }
     let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
@@ -147,7 +162,7 @@ mod tests {
             ("GET", "/metricsx", Sort::Read),
             ("GET", "/", Sort::Read),
         ] {
-            assert_eq!(sort(&Kinds::default(), &request(method, uri)), want, "{method} {uri}");
+            assert_eq!(sort(&Kinds::default(), &request(method, uri), false), want, "{method} {uri}");
         }
     }
 
@@ -160,7 +175,27 @@ mod tests {
         ] {
             let mut request = request(method, uri);
             request.extensions_mut().insert(InThisProcess);
-            assert_eq!(sort(&Kinds::default(), &request), want, "{method} {uri}");
+            assert_eq!(sort(&Kinds::default(), &request, false), want, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn requests_for_another_server_are_classified() {
+        for (method, uri, want) in [
+            ("GET", "/apis/g.example/v1", Sort::Read),
+            ("GET", "/apis/g.example/v1/things", Sort::Read),
+            ("HEAD", "/apis/g.example/v1/things", Sort::Read),
+            ("POST", "/apis/g.example/v1/things", Sort::Write),
+            ("GET", "/apis/g.example/v1/things?watch=true", Sort::Watch),
+            ("GET", "/apis/g.example/v1/namespaces/n/things?watch", Sort::Watch),
+            ("GET", "/apis/g.example/v1/things?w%61tch=1", Sort::Watch),
+            ("GET", "/apis/g.example/v1/watch/things", Sort::Watch),
+            ("GET", "/apis/g.example/v1/things?watch=false", Sort::Read),
+            ("POST", "/apis/g.example/v1/things?watch=1", Sort::Write),
+            ("GET", "/apis/g.example/v1/namespaces/n/things/x/log", Sort::Watch),
+            ("POST", "/apis/g.example/v1/namespaces/n/things/x/exec", Sort::Watch),
+        ] {
+            assert_eq!(sort(&Kinds::default(), &request(method, uri), true), want, "{method} {uri}");
         }
     }
 

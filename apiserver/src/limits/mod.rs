@@ -248,10 +248,10 @@ impl Limits {
         self.flow_control.metrics.rejected.with_label_values(&labels).inc();
     }
 
-    /// Determines the permit that a request needs, without waiting.
-    fn ask(&self, request: &Request) -> PermitRequest {
+    /// Determines the permit that a request needs, without waiting. `is_forwarded` is true if another server serves it.
+    fn ask(&self, request: &Request, is_forwarded: bool) -> PermitRequest {
         let at_once = |gate: &Arc<Inflight>| gate.try_enter().map(Entry::Admitted);
-        let gate = match client::sort(&self.kinds, request) {
+        let gate = match client::sort(&self.kinds, request, is_forwarded) {
             Sort::Free | Sort::WatchInThisProcess => return PermitRequest::Free,
             Sort::InThisProcess(writes) => {
                 let gate = if writes { &self.own_writes } else { &self.own_reads };
@@ -284,12 +284,16 @@ enum PermitRequest {
     Queue(Classified, Result<Entry, LimitRefusal>),
 }
 
-/// Admits a request within the limits, possibly after a wait.
+/// Admits a request within the limits, possibly after a wait. `is_forwarded` is true if another server serves it.
 ///
 /// # Errors
 /// The response to a request that is rejected.
-pub(crate) async fn admit(limits: &Limits, request: &mut Request) -> Result<Admission, Box<Response>> {
-    let (classified, entry, is_queued) = match limits.ask(request) {
+pub(crate) async fn admit(
+    limits: &Limits,
+    request: &mut Request,
+    is_forwarded: bool,
+) -> Result<Admission, Box<Response>> {
+    let (classified, entry, is_queued) = match limits.ask(request, is_forwarded) {
         PermitRequest::Free => return Ok(Admission::default()),
         PermitRequest::Unclassified(entry) => (None, entry, false),
         PermitRequest::Watch(classified, entry) => (Some(classified), entry, false),

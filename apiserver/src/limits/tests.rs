@@ -48,13 +48,15 @@ impl Slow {
         let router = Router::new()
             .route("/slow", slow)
             .route("/large", large)
-            .route("/stream", stream)
+            .route("/stream", stream.clone())
+            .route("/apis/other.example/v1/things", stream)
             .fallback(any(|| async {}));
         let of_filter = limits.clone();
         let router = router.layer(from_fn(move |mut request: Request, next: Next| {
             let limits = of_filter.clone();
             async move {
-                match admit(&limits, &mut request).await {
+                let is_forwarded = request.uri().path().starts_with("/apis/other.example/");
+                match admit(&limits, &mut request, is_forwarded).await {
                     Ok(admission) => admission.finish(&limits, next.run(request).await),
                     Err(refusal) => *refusal,
                 }
@@ -92,6 +94,19 @@ async fn reads_writes_and_watches_have_separate_permits() {
     slow.gate.notify_one();
     assert_eq!(busy.await.unwrap().unwrap().status(), 200);
     assert_eq!(slow.code("GET", "/api").await, 200, "the permit is free again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_of_another_server_have_the_permits_of_watches() {
+    let slow = Slow::new(limits(1, 1, 3));
+    let things = "/apis/other.example/v1/things";
+    let watch = || slow.router.clone().oneshot(request("GET", &format!("{things}?watch=1")));
+    let open = futures::future::try_join_all([watch(), watch(), watch()]).await.unwrap();
+    assert!(open.iter().all(|response| response.status() == 200));
+    assert_eq!(watch().await.unwrap().status(), 429);
+    assert_eq!(slow.code("GET", things).await, 200, "reads have permits of their own");
+    drop(open);
+    assert_eq!(watch().await.unwrap().status(), 200, "the permits are free again");
 }
 
 #[tokio::test(start_paused = true)]
