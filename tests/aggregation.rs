@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use axum::Router;
 use axum::body::Body;
@@ -18,6 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::harness::http::Http;
@@ -32,8 +34,17 @@ const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 struct Remote {
     address: SocketAddr,
     authority: Authority,
+    behavior: Arc<Behavior>,
+}
+
+/// What the other server does, and has done.
+struct Behavior {
     /// A permit for each event of its watch.
-    events: Arc<Semaphore>,
+    events: Semaphore,
+    /// Whether its resource list has another status code at each request.
+    is_changing: AtomicBool,
+    /// The number of requests for its resource list.
+    checks: AtomicU16,
 }
 
 impl Remote {
@@ -56,10 +67,14 @@ impl Remote {
         let handle = Handle::<SocketAddr>::new();
         let tls = RustlsConfig::from_config(Arc::new(config));
         let server = axum_server::bind_rustls(([127, 0, 0, 1], 0).into(), tls).handle(handle.clone());
-        let events = Arc::new(Semaphore::new(0));
-        let app = Router::new().fallback(respond).with_state(events.clone());
+        let behavior = Arc::new(Behavior {
+            events: Semaphore::new(0),
+            is_changing: AtomicBool::new(false),
+            checks: AtomicU16::new(0),
+        });
+        let app = Router::new().fallback(respond).with_state(behavior.clone());
         tokio::spawn(server.serve(app.into_make_service()));
-        Remote { address: handle.listening().await.unwrap(), authority, events }
+        Remote { address: handle.listening().await.unwrap(), authority, behavior }
     }
 
     /// Writes the certificate of the aggregator, and returns the flags that name it.
@@ -77,12 +92,15 @@ impl Remote {
     /// Creates the Service and the APIService of this server.
     async fn register(&self, http: &Http) {
         self.expose(http).await;
+        http.create(API_SERVICES, &self.api_service()).await;
+    }
+
+    fn api_service(&self) -> Value {
         let bundle = k8s_openapi::ByteString(self.authority.certificate().as_bytes().to_vec());
-        let object = json!({"metadata": {"name": format!("v1alpha1.{GROUP}")}, "spec": {
+        json!({"metadata": {"name": format!("v1alpha1.{GROUP}")}, "spec": {
             "group": GROUP, "version": "v1alpha1", "groupPriorityMinimum": 2000, "versionPriority": 15, "caBundle": bundle,
             "service": {"namespace": "default", "name": "wardle", "port": self.address.port()},
-        }});
-        http.create(API_SERVICES, &object).await;
+        }})
     }
 
     async fn expose(&self, http: &Http) {
@@ -106,26 +124,31 @@ fn seen(method: &Method, path: &str, headers: &HeaderMap, body: &str) -> Value {
         "credentials": [all("authorization"), all("cookie"), all("impersonate-user")], "via": all("via"), "body": body})
 }
 
-async fn respond(State(events): State<Arc<Semaphore>>, request: Request) -> Response {
+async fn respond(State(behavior): State<Arc<Behavior>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().unwrap().as_str().to_owned();
     let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
     let body = String::from_utf8(body.to_vec()).unwrap();
     let json = |value: Value| ([("content-type", "application/json")], value.to_string()).into_response();
+    let checks = if path == VERSION { behavior.checks.fetch_add(1, Ordering::Relaxed) } else { 0 };
     match path.as_str() {
+        VERSION if behavior.is_changing.load(Ordering::Relaxed) => {
+            http::StatusCode::from_u16(500 + checks % 100).unwrap().into_response()
+        }
         VERSION => json(
             json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{GROUP}/v1alpha1"),
             "resources": [{"name": "flunders", "singularName": "flunder", "namespaced": true, "kind": "Flunder",
                 "verbs": ["create", "get", "list", "watch"], "shortNames": ["fl"]}]}),
         ),
         path if path.contains("watch=") => {
-            let lines = futures::stream::unfold((events, 0), |(events, n)| async move {
-                events.acquire().await.unwrap().forget();
+            let lines = futures::stream::unfold((behavior, 0), |(behavior, n)| async move {
+                behavior.events.acquire().await.unwrap().forget();
                 let event = json!({"type": "ADDED", "object": flunder(&format!("f{n}"))});
-                Some((Ok::<_, std::convert::Infallible>(format!("{event}\n")), (events, n + 1)))
+                Some((Ok::<_, std::convert::Infallible>(format!("{event}\n")), (behavior, n + 1)))
             });
             ([("content-type", "application/json")], Body::from_stream(lines)).into_response()
         }
+        path if path.ends_with("/flunders/switched") => http::StatusCode::SWITCHING_PROTOCOLS.into_response(),
         path if path.ends_with("/flunders/elsewhere") => {
             (http::StatusCode::FOUND, [("location", "https://elsewhere.example/")]).into_response()
         }
@@ -146,6 +169,15 @@ async fn until_available(http: &Http, status: &str, reason: &str) {
     http.until(&path, &format!("Available is {status} ({reason})"), |object| {
         let condition = &object["status"]["conditions"][0];
         condition["status"] == status && condition["reason"] == reason
+    })
+    .await;
+}
+
+/// Waits until the group does not exist.
+async fn until_absent(http: &Http) {
+    crate::harness::wait::until("the group is gone", async || {
+        let answer = http.get(FLUNDERS).await;
+        if answer.code == 404 { Ok(()) } else { Err(answer.text()) }
     })
     .await;
 }
@@ -178,8 +210,10 @@ async fn requests_of_a_group_reach_its_server() {
     assert_eq!(again.code, 508, "{}", again.text());
     let other = http.try_send(sent_by_the_server("1.1 other")).await.unwrap().expect(200);
     assert_eq!(other["via"], json!(["1.1 other", via]));
-    let redirected = http.get(&format!("{FLUNDERS}/elsewhere")).await;
-    assert_eq!(redirected.code, 502, "{}", redirected.text());
+    for name in ["elsewhere", "switched"] {
+        let answer = http.get(&format!("{FLUNDERS}/{name}")).await;
+        assert_eq!(answer.code, 502, "{name}: {}", answer.text());
+    }
 
     // Roles of this server decide first, and the other server learns the name of the user.
     let bob =
@@ -200,7 +234,7 @@ async fn requests_of_a_group_reach_its_server() {
 
     let mut watch = http.watch(&format!("{FLUNDERS}?watch=true")).await;
     for name in ["f0", "f1"] {
-        remote.events.add_permits(1);
+        remote.behavior.events.add_permits(1);
         assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], name);
     }
 }
@@ -262,10 +296,82 @@ async fn group_of_another_server_is_discovered() {
     http.get(FLUNDERS).await.expect(200);
 
     http.delete(&format!("{API_SERVICES}/v1alpha1.{GROUP}")).await.expect(200);
-    crate::harness::wait::until("the group is gone", async || {
-        let answer = http.get(FLUNDERS).await;
-        if answer.code == 404 { Ok(()) } else { Err(answer.text()) }
-    })
-    .await;
+    until_absent(&http).await;
     assert!(!http.get("/apis").await.text().contains(GROUP));
+}
+
+#[tokio::test]
+async fn server_that_changes_its_status_code_is_checked_rarely() {
+    let remote = Remote::start().await;
+    remote.behavior.is_changing.store(true, Ordering::Relaxed);
+    let dir = tempfile::tempdir().unwrap();
+    let flags = remote.flags(dir.path());
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
+    let http = plane.http();
+    remote.register(&http).await;
+    until_available(&http, "False", "FailedDiscoveryCheck").await;
+    // The second check follows the change of the Service. A check after each written condition would add dozens.
+    http.delete("/api/v1/namespaces/default/services/wardle").await.expect(200);
+    until_available(&http, "False", "ServiceNotFound").await;
+    remote.expose(&http).await;
+    until_available(&http, "False", "FailedDiscoveryCheck").await;
+    let checks = remote.behavior.checks.load(Ordering::Relaxed);
+    assert!((2..8).contains(&checks), "{checks} checks");
+}
+
+#[tokio::test]
+async fn server_that_does_not_respond_delays_no_other() {
+    let remote = Remote::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let flags = remote.flags(dir.path());
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
+    let http = plane.http();
+    remote.expose(&http).await;
+    let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let object = json!({"metadata": {"name": "v1.silent.example.com"}, "spec": {
+        "group": "silent.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 15,
+        "insecureSkipTLSVerify": true,
+        "service": {"namespace": "default", "name": "wardle", "port": silent.local_addr().unwrap().port()},
+    }});
+    http.create(API_SERVICES, &object).await;
+    let (connection, _) = silent.accept().await.unwrap();
+    http.create(API_SERVICES, &remote.api_service()).await;
+    until_available(&http, "True", "Passed").await;
+    http.delete(&format!("{API_SERVICES}/v1alpha1.{GROUP}")).await.expect(200);
+    until_absent(&http).await;
+    assert!(is_open(&connection), "the check of the other server is still in progress");
+}
+
+/// Whether the other side has not closed a connection.
+fn is_open(connection: &TcpStream) -> bool {
+    let mut buffer = [0; 1024];
+    loop {
+        match connection.try_read(&mut buffer) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
+#[tokio::test]
+async fn forwarded_watches_do_not_use_the_permits_of_reads() {
+    const WATCHES: usize = 8;
+    let remote = Remote::start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let [certificate, key] = remote.flags(dir.path());
+    let flags =
+        [certificate.as_str(), key.as_str(), "--max-requests-inflight", "4", "--max-request-wait", "1s"];
+    let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
+    let http = plane.http();
+    remote.register(&http).await;
+    until_available(&http, "True", "Passed").await;
+    let mut watches = Vec::new();
+    for _ in 0..WATCHES {
+        watches.push(http.watch(&format!("{FLUNDERS}?watch=true")).await);
+    }
+    http.get(FLUNDERS).await.expect(200);
+    drop(watches);
 }

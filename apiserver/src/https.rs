@@ -203,6 +203,11 @@ pub(crate) fn handshake_error(error: &std::io::Error) -> String {
         let why = "x509: certificate signed by unknown authority";
         return format!("tls: failed to verify certificate: {why}");
     }
+    // Without the times, so that the text of a condition is the same at each attempt.
+    if ["certificate expired", "certificate not valid yet"].iter().any(|text| shown.contains(text)) {
+        let why = "x509: certificate has expired or is not yet valid";
+        return format!("tls: failed to verify certificate: {why}");
+    }
     format!("tls: {shown}")
 }
 
@@ -211,6 +216,23 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn errors_of_certificates_have_no_times() {
+        use rustls::CertificateError::{ExpiredContext, NotValidYetContext, UnknownIssuer};
+        use rustls::pki_types::UnixTime;
+        let time = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let (early, late) = (time(1_000), time(2_000));
+        let invalid = "x509: certificate has expired or is not yet valid";
+        for (error, want) in [
+            (UnknownIssuer, "x509: certificate signed by unknown authority"),
+            (ExpiredContext { time: late, not_after: early }, invalid),
+            (NotValidYetContext { time: early, not_before: late }, invalid),
+        ] {
+            let error = std::io::Error::other(rustls::Error::InvalidCertificate(error));
+            assert_eq!(handshake_error(&error), format!("tls: failed to verify certificate: {want}"));
+        }
+    }
 
     /// The file has an authority, a certificate of a server, and three with the name of its issuer, of which the last one is the issuer.
     #[test]

@@ -26,7 +26,7 @@ pub(super) struct Checked {
 
 impl Checked {
     /// The result without a list of resources.
-    pub(super) fn unavailable(availability: Availability) -> Self {
+    pub(super) fn without_resources(availability: Availability) -> Self {
         Checked { availability, resources: None }
     }
 }
@@ -36,7 +36,7 @@ pub(super) async fn check(remote: &RemoteService, aggregation: &Aggregation) -> 
     let shown = match &remote.address {
         Ok((host, port)) if host.contains(':') => format!("https://[{host}]:{port}{}", remote.path()),
         Ok((host, port)) => format!("https://{host}:{port}{}", remote.path()),
-        Err(why) => return Checked::unavailable(Availability::Failed(why.clone())),
+        Err(why) => return Checked::without_resources(Availability::Failed(why.clone())),
     };
     let read = tokio::time::timeout(WITHIN, read(remote, aggregation, &shown)).await;
     let read = read.unwrap_or_else(|_| Err(format!("Get {shown:?}: context deadline exceeded")));
@@ -44,7 +44,7 @@ pub(super) async fn check(remote: &RemoteService, aggregation: &Aggregation) -> 
         Ok(resources) => Checked { availability: Availability::Passed, resources },
         Err(why) => {
             let why = format!("failing or missing response from {shown}: {why}");
-            Checked::unavailable(Availability::Failed(why))
+            Checked::without_resources(Availability::Failed(why))
         }
     }
 }

@@ -1,18 +1,25 @@
-//! Follows the APIServices and the objects that lead to their servers, checks the servers, and writes the condition `Available`.
+//! Follows the APIServices and the objects that lead to their servers, publishes and checks the servers, and writes the condition
+//! `Available`.
+//!
+//! Changes are published as soon as they are read. [`Schedule`] decides when a server is checked; checks and writes run beside this.
 //!
 //! Upstream: kube-aggregator `pkg/controllers/status`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt as _, StreamExt as _, stream};
-use orlop_api::object::{Object, show_time};
-use orlop_store::{Expect, Key, Op, Record, Snapshot, Watcher, Write};
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use orlop_api::object::Object;
+use orlop_store::{Key, Record, Snapshot, Watcher};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::check::{self, Checked};
-use super::condition::{Availability, ServicePort, with_condition};
-use super::{RemoteService, Remotes, condition};
+use super::condition::{self, Availability, ServicePort};
+use super::schedule::{CHECK_EVERY, Schedule};
+use super::{RemoteService, Remotes, write};
 use crate::dispatch;
 use crate::encode::stored;
 use crate::encode::undecoded::UndecodedRecord;
@@ -22,14 +29,10 @@ use crate::registry::{Kind, by_resource};
 use crate::services::backend::{NoBackend, backend};
 use crate::state::Inner;
 
-/// The time between two checks of a server (upstream: the resync of the controller).
-const CHECK_EVERY: Duration = Duration::from_secs(30);
 /// The time for which changes of Services and EndpointSlices are collected.
 const COLLECT: Duration = Duration::from_millis(500);
 /// The delay before a watch that has ended is opened again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Maximum number of servers that are checked at the same time.
-const AT_ONCE: usize = 16;
 
 /// The kinds that are followed.
 #[derive(Clone, Copy)]
@@ -39,16 +42,57 @@ struct FollowedKinds {
     slices: &'static dyn Kind,
 }
 
-/// An APIService that needs attention.
+/// An APIService of another server, or one of this server whose condition is wrong.
 struct Entry {
-    record: Arc<Record<Projection>>,
     object: Object,
-    /// `None` for a version of this server.
-    remote: bool,
+    /// `None` until it is resolved for the first time.
+    target: Option<Target>,
 }
 
-/// The APIServices of other servers, and those of this server whose condition is wrong.
-type Entries = BTreeMap<Key, Entry>;
+/// The subject of a check.
+#[derive(Clone)]
+struct Target {
+    /// `None` for a version of this server.
+    remote: Option<Arc<RemoteService>>,
+    /// The result, if it is known without a request.
+    known: Option<Availability>,
+}
+
+impl Target {
+    fn is_same(&self, other: &Target) -> bool {
+        match (&self.remote, &other.remote) {
+            (Some(one), Some(other)) => one.has_same_target(other),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
+
+    /// Keeps the result of the last check, whose condition may not be written yet.
+    fn copy_availability(&mut self, former: &Target) {
+        if let (Some(remote), Some(former)) = (&mut self.remote, &former.remote)
+            && remote.is_available != former.is_available
+        {
+            *remote = Arc::new(remote.checked(former.is_available, None));
+        }
+    }
+}
+
+/// A completed step of a check.
+enum Step {
+    Checked(Key, Target, Checked),
+    Written(Key),
+}
+
+/// The APIServices, and the checks of their servers.
+struct Follower {
+    server: Arc<Inner>,
+    kinds: FollowedKinds,
+    entries: BTreeMap<Key, Entry>,
+    /// The APIServices that are new, or whose server may have changed.
+    unresolved: BTreeSet<Key>,
+    schedule: Schedule,
+    steps: FuturesUnordered<BoxFuture<'static, Step>>,
+}
 
 /// Publishes the servers until this one closes.
 pub(crate) async fn follow(server: Arc<Inner>) {
@@ -59,67 +103,244 @@ pub(crate) async fn follow(server: Arc<Inner>) {
     ) else {
         return;
     };
-    let kinds = FollowedKinds { api_services, services, slices };
-    loop {
-        if let Err(error) = watch(&server, kinds).await {
-            tracing::debug!(error, "the watch of APIServices is restarted");
+    let closing = server.closing.clone();
+    let mut follower = Follower {
+        server: server.clone(),
+        kinds: FollowedKinds { api_services, services, slices },
+        entries: BTreeMap::new(),
+        unresolved: BTreeSet::new(),
+        schedule: Schedule::default(),
+        steps: FuturesUnordered::new(),
+    };
+    let following = async {
+        loop {
+            if let Err(error) = follower.watch().await {
+                tracing::debug!(error, "the watch of APIServices is restarted");
+            }
+            sleep(AGAIN_AFTER).await;
         }
-        tokio::select! {
-            () = server.closing.cancelled() => return,
-            () = tokio::time::sleep(AGAIN_AFTER) => {}
+    };
+    tokio::select! {
+        () = closing.cancelled() => {}
+        () = following => {}
+        () = refresh_identity(&server) => {}
+    }
+}
+
+/// Reads changed files of the certificate of this server.
+async fn refresh_identity(server: &Inner) {
+    let Some(identity) = &server.aggregation.identity else { return std::future::pending().await };
+    loop {
+        sleep(CHECK_EVERY).await;
+        let identity = identity.clone();
+        match tokio::task::spawn_blocking(move || identity.refresh()).await {
+            Ok(Err(error)) => tracing::error!("the previous certificate stays in use: {error}"),
+            Ok(Ok(())) | Err(_) => {}
         }
     }
 }
 
-/// Follows the objects until a watch ends, or the server closes.
-async fn watch(server: &Arc<Inner>, kinds: FollowedKinds) -> Result<(), String> {
-    let head = server.store.head();
-    let open = |kind: &dyn Kind, head: &Snapshot<Projection>| {
-        let watcher = server.store.watch(kind.storage_prefix(), head.revision());
-        watcher.map_err(|error| error.to_string())
-    };
-    let mut changes = open(kinds.api_services, &head)?;
-    let mut entries = Entries::new();
-    for record in head.range(kinds.api_services.storage_prefix(), None) {
-        note(&mut entries, &record.key, Some(record));
-    }
-    // What leads to the servers, while there are any.
-    let mut cluster: Option<[Watcher<Projection>; 2]> = None;
-    loop {
-        let has_remotes = entries.values().any(|entry| entry.remote);
-        if has_remotes && cluster.is_none() {
-            let head = server.store.head();
-            cluster = Some([open(kinds.services, &head)?, open(kinds.slices, &head)?]);
-        } else if !has_remotes {
-            cluster = None;
-        }
-        settle(server, kinds, &entries).await;
-        tokio::select! {
-            () = server.closing.cancelled() => return Ok(()),
-            changed = changes.next() => {
-                let mut changed = Some(changed);
-                while let Some(events) = changed {
-                    for event in events.map_err(|error| error.to_string())? {
-                        note(&mut entries, &event.key, event.record.as_ref());
+/// Watches of the Services and EndpointSlices.
+type Cluster = [Watcher<Projection>; 2];
+
+impl Follower {
+    /// Follows the objects until a watch ends.
+    async fn watch(&mut self) -> Result<(), String> {
+        let head = self.server.store.head();
+        let mut changes = self.open(self.kinds.api_services, &head)?;
+        self.read_all(&head);
+        drop(head);
+        // Open while there are other servers.
+        let mut cluster: Option<Cluster> = None;
+        let mut collected_at: Option<Instant> = None;
+        loop {
+            if !self.entries.values().any(Entry::is_remote) {
+                (cluster, collected_at) = (None, None);
+            } else if cluster.is_none() {
+                let head = self.server.store.head();
+                let watches = [self.open(self.kinds.services, &head)?, self.open(self.kinds.slices, &head)?];
+                cluster = Some(watches);
+                self.unresolved.extend(self.entries.keys().cloned());
+            }
+            self.resolve().await;
+            self.publish();
+            self.start_checks();
+            tokio::select! {
+                changed = changes.next() => {
+                    let mut changed = Some(changed);
+                    while let Some(events) = changed {
+                        for event in events.map_err(|error| error.to_string())? {
+                            self.note(&event.key, event.record.as_ref());
+                        }
+                        changed = changes.next().now_or_never();
                     }
-                    changed = changes.next().now_or_never();
                 }
-            }
-            changed = any(&mut cluster) => {
-                changed?;
-                tokio::select! {
-                    () = server.closing.cancelled() => return Ok(()),
-                    () = tokio::time::sleep(COLLECT) => {}
+                changed = any(&mut cluster), if collected_at.is_none() => {
+                    changed?;
+                    collected_at = Some(Instant::now() + COLLECT);
                 }
-                drain(&mut cluster)?;
+                () = until(collected_at) => {
+                    drain(&mut cluster)?;
+                    collected_at = None;
+                    self.unresolved.extend(self.entries.keys().cloned());
+                }
+                Some(step) = self.steps.next() => self.proceed(step),
+                () = until(self.schedule.next()) => {}
             }
-            () = tokio::time::sleep(CHECK_EVERY), if !entries.is_empty() => {}
         }
+    }
+
+    fn open(&self, kind: &dyn Kind, head: &Snapshot<Projection>) -> Result<Watcher<Projection>, String> {
+        let watcher = self.server.store.watch(kind.storage_prefix(), head.revision());
+        watcher.map_err(|error| error.to_string())
+    }
+
+    /// Records all APIServices. Those that have not changed since the last watch are not checked again.
+    fn read_all(&mut self, head: &Snapshot<Projection>) {
+        let mut removed: BTreeSet<Key> = self.entries.keys().cloned().collect();
+        for record in head.range(self.kinds.api_services.storage_prefix(), None) {
+            removed.remove(&record.key);
+            self.note(&record.key, Some(record));
+        }
+        for key in removed {
+            self.note(&key, None);
+        }
+    }
+
+    /// Records the new state of an APIService.
+    fn note(&mut self, key: &Key, record: Option<&Arc<Record<Projection>>>) {
+        let object = record.and_then(|record| stored::decode(record).ok());
+        let needs_attention =
+            |object: &Object| RemoteService::of(object).is_some() || condition::is_wrong_for_local(object);
+        match object.filter(needs_attention) {
+            Some(object) => {
+                let target = self.entries.remove(key).and_then(|entry| entry.target);
+                self.entries.insert(key.clone(), Entry { object, target });
+                self.unresolved.insert(key.clone());
+            }
+            None => {
+                self.entries.remove(key);
+                self.unresolved.remove(key);
+                self.schedule.remove(key);
+            }
+        }
+    }
+
+    /// Finds the servers of new and changed APIServices, and requests their checks.
+    async fn resolve(&mut self) {
+        let objects: Vec<(Key, Object)> = std::mem::take(&mut self.unresolved)
+            .into_iter()
+            .filter_map(|key| self.entries.get(&key).map(|entry| (key.clone(), entry.object.clone())))
+            .collect();
+        if objects.is_empty() {
+            return;
+        }
+        let (head, former, kinds) = (self.server.store.head(), self.server.aggregation.now(), self.kinds);
+        let resolved = tokio::task::spawn_blocking(move || {
+            let of = |(key, object)| (key, resolve(&head, kinds, &object, &former));
+            objects.into_iter().map(of).collect::<Vec<_>>()
+        });
+        let Ok(resolved) = resolved.await else { return };
+        let now = Instant::now();
+        for (key, found) in resolved {
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            let mut target = match found {
+                Some((remote, known)) => Target { remote: Some(remote), known },
+                None => Target { remote: None, known: Some(Availability::Local) },
+            };
+            match entry.target.as_ref().filter(|former| former.is_same(&target)) {
+                Some(former) => target.copy_availability(former),
+                None => self.schedule.changed(&key, now),
+            }
+            entry.target = Some(target);
+        }
+    }
+
+    /// Publishes the servers, unless they are the same.
+    fn publish(&self) {
+        let targets = self.entries.values().filter_map(|entry| entry.target.as_ref());
+        let remotes = Remotes::of(targets.filter_map(|target| target.remote.clone()));
+        let aggregation = &self.server.aggregation;
+        if remotes != *aggregation.now() {
+            aggregation.current.store(Arc::new(remotes));
+        }
+    }
+
+    fn start_checks(&mut self) {
+        for key in self.schedule.start(Instant::now()) {
+            let target = self.entries.get(&key).and_then(|entry| entry.target.clone());
+            let Some(target) = target else {
+                self.schedule.finished(&key);
+                continue;
+            };
+            let server = self.server.clone();
+            self.steps.push(
+                async move {
+                    let checked = match (&target.known, &target.remote) {
+                        (None, Some(remote)) => check::check(remote, &server.aggregation).await,
+                        (known, _) => {
+                            Checked::without_resources(known.clone().unwrap_or(Availability::Local))
+                        }
+                    };
+                    Step::Checked(key, target, checked)
+                }
+                .boxed(),
+            );
+        }
+    }
+
+    /// Publishes the result of a check and begins to write the condition. If the server has changed since the check began, the result
+    /// is obsolete, and the schedule has another check.
+    fn proceed(&mut self, step: Step) {
+        let (key, checked_target, checked) = match step {
+            Step::Written(key) => return self.schedule.finished(&key),
+            Step::Checked(key, target, checked) => (key, target, checked),
+        };
+        let entry = self.entries.get_mut(&key);
+        let Some(Entry { object, target: Some(target) }) =
+            entry.filter(|entry| entry.target.as_ref().is_some_and(|target| target.is_same(&checked_target)))
+        else {
+            return self.schedule.finished(&key);
+        };
+        let Checked { availability, resources } = checked;
+        let service = match &mut target.remote {
+            Some(remote) => {
+                let next = remote.checked(matches!(availability, Availability::Passed), resources);
+                if **remote != next {
+                    *remote = Arc::new(next);
+                }
+                remote.service.clone()
+            }
+            None => ServicePort::default(),
+        };
+        let spec = object.at(&["spec"]).cloned().unwrap_or_default();
+        let (server, kind) = (self.server.clone(), self.kinds.api_services);
+        self.steps.push(
+            async move {
+                write::condition(&server, kind, &key, &spec, &availability.condition(&service)).await;
+                Step::Written(key)
+            }
+            .boxed(),
+        );
+    }
+}
+
+impl Entry {
+    fn is_remote(&self) -> bool {
+        RemoteService::of(&self.object).is_some()
+    }
+}
+
+/// Waits until a time; without one, for ever.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 
 /// Waits for a change that a watcher reports.
-async fn any(cluster: &mut Option<[Watcher<Projection>; 2]>) -> Result<(), String> {
+async fn any(cluster: &mut Option<Cluster>) -> Result<(), String> {
     let Some([services, slices]) = cluster else { return std::future::pending().await };
     tokio::select! {
         changed = services.next() => changed.map(drop),
@@ -128,79 +349,13 @@ async fn any(cluster: &mut Option<[Watcher<Projection>; 2]>) -> Result<(), Strin
     .map_err(|error| error.to_string())
 }
 
-fn drain(cluster: &mut Option<[Watcher<Projection>; 2]>) -> Result<(), String> {
+fn drain(cluster: &mut Option<Cluster>) -> Result<(), String> {
     for watcher in cluster.iter_mut().flatten() {
         while let Some(changed) = watcher.next().now_or_never() {
             changed.map_err(|error| error.to_string())?;
         }
     }
     Ok(())
-}
-
-/// Records the new state of an APIService.
-fn note(entries: &mut Entries, key: &Key, record: Option<&Arc<Record<Projection>>>) {
-    let entry = record.and_then(|record| {
-        let object = stored::decode(record).ok()?;
-        let is_remote = RemoteService::of(&object).is_some();
-        let needs_attention = is_remote || condition::is_wrong_for_local(&object);
-        needs_attention.then(|| Entry { record: record.clone(), object, remote: is_remote })
-    });
-    match entry {
-        Some(entry) => drop(entries.insert(key.clone(), entry)),
-        None => drop(entries.remove(key)),
-    }
-}
-
-/// Publishes the servers, checks them, and writes the conditions.
-async fn settle(server: &Arc<Inner>, kinds: FollowedKinds, entries: &Entries) {
-    let former = server.aggregation.now();
-    let head = server.store.head();
-    let objects: Vec<Object> =
-        entries.values().filter(|entry| entry.remote).map(|entry| entry.object.clone()).collect();
-    let resolved = tokio::task::spawn_blocking(move || {
-        objects.iter().filter_map(|object| resolve(&head, kinds, object, &former)).collect::<Vec<_>>()
-    });
-    let Ok(found) = resolved.await else { return };
-    publish(server, found.iter().map(|(remote, _)| remote.clone()));
-    if let Some(identity) = server.aggregation.identity.clone() {
-        match tokio::task::spawn_blocking(move || identity.refresh()).await {
-            Ok(Err(error)) => tracing::error!("the previous certificate stays in use: {error}"),
-            Ok(Ok(())) | Err(_) => {}
-        }
-    }
-    let checks = found.into_iter().map(|(remote, missing)| async {
-        match missing {
-            Some(missing) => (remote, Checked::unavailable(missing)),
-            None => {
-                let checked = check::check(&remote, &server.aggregation).await;
-                (remote, checked)
-            }
-        }
-    });
-    let checks = stream::iter(checks).buffer_unordered(AT_ONCE).collect::<Vec<_>>();
-    let Some(checked) = server.closing.run_until_cancelled(checks).await else { return };
-    let with_resources = checked.iter().map(|(remote, checked)| match &checked.resources {
-        Some(resources) if *resources != *remote.resources => {
-            Arc::new(remote.with_resources(resources.clone()))
-        }
-        Some(_) | None => remote.clone(),
-    });
-    publish(server, with_resources);
-    let of = |entry: &Entry| {
-        let name = entry.object.name();
-        checked.iter().find(|(remote, _)| name == format!("{}.{}", remote.version, remote.group))
-    };
-    let now = show_time(server.now());
-    for entry in entries.values() {
-        let condition = match (entry.remote, of(entry)) {
-            (false, _) => Availability::Local.condition(&ServicePort::default()),
-            (true, Some((remote, checked))) => checked.availability.condition(&remote.service),
-            (true, None) => continue,
-        };
-        if let Some(next) = with_condition(&entry.object, condition, &now) {
-            write(server, kinds.api_services, &entry.record, next).await;
-        }
-    }
 }
 
 /// The server of an APIService with its address, or also the reason why it has none. An unchanged server is that of `former`, because
@@ -234,27 +389,4 @@ fn resolve(
     }
     let remote = known.filter(|known| ***known == remote).cloned().unwrap_or_else(|| Arc::new(remote));
     Some((remote, missing))
-}
-
-/// Replaces the servers, unless they are the same.
-fn publish(server: &Inner, services: impl Iterator<Item = Arc<RemoteService>>) {
-    let (remotes, current) = (Remotes::of(services), server.aggregation.now());
-    if remotes != *current {
-        server.aggregation.current.store(Arc::new(remotes));
-    }
-}
-
-async fn write(server: &Inner, kind: &dyn Kind, record: &Record<Projection>, mut next: Object) {
-    // On a full disk the remaining space is reserved for deletes; the next round tries again.
-    if server.store.usage().full {
-        return;
-    }
-    next.meta().remove("resourceVersion");
-    let (value, view) = stored::encode(kind, &next);
-    let expect = Expect::Revision(record.mod_revision);
-    let write = Write { key: record.key.clone(), expect, op: Op::Put { value, view } };
-    // After a conflict, the watch reports the other write.
-    if let Err(error) = server.store.commit(vec![write]).await {
-        tracing::debug!(%error, key = record.key.as_str(), "the condition of an APIService cannot be written now");
-    }
 }

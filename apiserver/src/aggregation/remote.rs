@@ -65,9 +65,19 @@ impl RemoteService {
         })
     }
 
-    /// The same server with these resources.
-    pub(super) fn with_resources(&self, resources: Vec<Value>) -> Self {
-        RemoteService { resources: Arc::new(resources), ..self.clone() }
+    /// The same server after a check. Without a list, it has the resources of the last one.
+    pub(super) fn checked(&self, is_available: bool, resources: Option<Vec<Value>>) -> Self {
+        let resources = resources.map_or_else(|| self.resources.clone(), Arc::new);
+        RemoteService { is_available, resources, ..self.clone() }
+    }
+
+    /// Whether a check of the other would send the same request to the same server. The result of a check, which becomes part of the
+    /// APIService, does not lead to another check.
+    pub(super) fn has_same_target(&self, other: &Self) -> bool {
+        let RemoteService { group, version, service, ca_bundle, is_insecure, address, .. } = self;
+        (group, version, service, ca_bundle)
+            == (&other.group, &other.version, &other.service, &other.ca_bundle)
+            && (is_insecure, address) == (&other.is_insecure, &other.address)
     }
 
     /// The path of the version's resource list.
@@ -223,6 +233,43 @@ mod tests {
             let found = RemoteService::of(&Object::from_value(json!({"spec": spec})));
             assert_eq!(found.is_some(), want, "{case}");
         }
+    }
+
+    #[test]
+    fn only_changes_of_the_target_lead_to_a_check() {
+        let spec = json!({"group": "g", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
+            "service": {"namespace": "n", "name": "s", "port": 443}});
+        let of = |path: &[&str], value: Value| {
+            let mut object = Object::from_value(json!({"spec": spec}));
+            if !path.is_empty() {
+                object.set(path, value);
+            }
+            RemoteService::of(&object).expect("a server")
+        };
+        let condition = |reason: &str| json!([{"type": "Available", "status": "True", "reason": reason}]);
+        for (case, path, value, want) in [
+            ("1 the condition", &["status", "conditions"][..], condition("Passed"), true),
+            ("2 an annotation", &["metadata", "annotations"][..], json!({"a": "b"}), true),
+            ("3 a priority", &["spec", "versionPriority"][..], json!(7), true),
+            ("4 the Service", &["spec", "service", "name"][..], json!("other"), false),
+            ("5 the port", &["spec", "service", "port"][..], json!(8443), false),
+            ("6 the authority", &["spec", "caBundle"][..], json!("AAAA"), false),
+            ("7 any certificate", &["spec", "insecureSkipTLSVerify"][..], json!(true), false),
+        ] {
+            assert_eq!(of(&[], Value::Null).has_same_target(&of(path, value)), want, "{case}");
+        }
+        let (here, there) = (of(&[], Value::Null), of(&[], Value::Null));
+        let there = RemoteService { address: Ok(("10.0.0.1".to_owned(), 443)), ..there };
+        assert!(!here.has_same_target(&there), "8 the address");
+    }
+
+    #[test]
+    fn resources_of_the_last_list_stay() {
+        let new = service("g", "v1", (1, 1));
+        let listed = new.checked(true, Some(vec![json!({"resource": "apes"})]));
+        let failed = listed.checked(false, None);
+        assert!(listed.is_available && !failed.is_available);
+        assert_eq!((new.resources.len(), listed.resources.len(), failed.resources.len()), (0, 1, 1));
     }
 
     #[test]
