@@ -5,7 +5,9 @@
 //! or have ended (upstream: pkg/controller/resourcequota).
 //!
 //! A count cannot lose a concurrent charge: the controller reads the quota first, then the objects, and writes
-//! the status on the condition that the quota is unchanged. Every charge changes the quota.
+//! the status on the condition that the quota is unchanged. Every charge changes the quota. Clients that create objects without
+//! pause could therefore keep a new limit from taking effect. So after a conflict, and if a count takes long, the controller writes the
+//! limits without usage: admission then rejects such objects (`status unknown for quota`) until they are counted.
 //!
 //! [`count`] decides, [`listing`] reads the objects, [`watches`] watches only the kinds that a quota counts.
 
@@ -13,20 +15,23 @@ pub mod count;
 pub mod listing;
 pub mod watches;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
 use kube::Client;
 use kube::api::PostParams;
 use orlop_client::api::Api;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::context::{Context, ControllerError};
 use listing::Listing;
 use orlop_apimachinery::clock::Clock;
+use orlop_apimachinery::quota::amounts::Amounts;
 use orlop_client::client::{is_conflict, is_not_found};
 use orlop_client::informer::{Change, Informer, split_key};
 use orlop_client::names::controller;
@@ -39,6 +44,9 @@ use watches::Watches;
 const ATTEMPTS: usize = 16;
 /// How long a count waits after the first deletion or change of an object, so that several are counted together.
 const GATHER: Duration = Duration::from_millis(50);
+
+/// How long a count takes before the limits are written without it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why a quota was not counted.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +110,8 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             quotas,
             queue.clone(),
         )));
-        let this = Counting { client: context.client.clone(), listing, clock: context.clock };
+        let this =
+            Counting { client: context.client.clone(), listing, clock: context.clock, queue: queue.clone() };
         let workers = context.options.concurrent_resource_quota_syncs;
         worker::run_until(
             &context.shutdown,
@@ -131,25 +140,62 @@ struct Counting {
     client: Client,
     listing: Listing,
     clock: Clock,
+    queue: WorkQueue<String>,
+}
+
+/// The result of a write of the status.
+enum Written {
+    /// The quota afterwards.
+    Done(ResourceQuota),
+    /// The quota was deleted.
+    Gone,
+    /// Another client has changed the quota.
+    Moved,
 }
 
 impl Counting {
-    /// Counts a quota and writes its status. One write; if it fails, the charged usage stays, and the queue retries.
+    /// Counts a quota and writes its status. If the write fails, the charged usage stays, and the queue retries. Limits that are written
+    /// before a count stay if the count fails: admission rejects objects until a retry succeeds.
     async fn sync(&self, key: String) -> Result<(), QuotaError> {
         let (namespace, name) = split_key(&key);
         let api: Api<ResourceQuota> = Api::namespaced(self.client.clone(), namespace);
+        let mut is_contended = self.queue.failures(&key) > 0;
         for _ in 0..ATTEMPTS {
             let found = api.get_opt(name).await;
             let found = found.map_err(|cause| QuotaError::Api { what: "read", key: key.clone(), cause })?;
             let Some(mut quota) = found else { return Ok(()) };
-            let counted = self.listing.count(&quota, namespace, self.clock.now()).await;
+            if is_contended {
+                quota = match write_limits(&api, &key, quota).await? {
+                    Written::Done(limited) => limited,
+                    Written::Gone => return Ok(()),
+                    Written::Moved => continue,
+                };
+            }
+            let before = quota.clone();
+            let mut counting = pin!(self.listing.count(&before, namespace, self.clock.now()));
+            let counted = match timeout(PATIENCE, counting.as_mut()).await {
+                Ok(counted) => counted,
+                Err(_) => {
+                    // No charge came between: the write requires the quota that the count has begun with.
+                    quota = match write_limits(&api, &key, quota).await? {
+                        Written::Done(limited) => limited,
+                        Written::Gone => return Ok(()),
+                        Written::Moved => {
+                            is_contended = true;
+                            continue;
+                        }
+                    };
+                    counting.await
+                }
+            };
             if let Some(status) = count::next_status(&quota, &counted.used) {
-                quota.status = Some(status);
-                match api.replace_status(name, &PostParams::default(), &quota).await {
-                    Ok(_) => {}
-                    Err(error) if is_not_found(&error) => return Ok(()),
-                    Err(error) if is_conflict(&error) => continue,
-                    Err(cause) => return Err(QuotaError::Api { what: "write the status of", key, cause }),
+                match write(&api, &key, quota, status).await? {
+                    Written::Done(_) => {}
+                    Written::Gone => return Ok(()),
+                    Written::Moved => {
+                        is_contended = true;
+                        continue;
+                    }
                 }
             }
             if counted.failures.is_empty() {
@@ -158,6 +204,34 @@ impl Counting {
             return Err(QuotaError::Count { key: key.clone(), causes: counted.failures.join("; ") });
         }
         Err(QuotaError::Moving(key))
+    }
+}
+
+/// Writes the limits of a quota whose status has others, with the usage that is known.
+async fn write_limits(
+    api: &Api<ResourceQuota>,
+    key: &str,
+    quota: ResourceQuota,
+) -> Result<Written, QuotaError> {
+    match count::next_status(&quota, &Amounts::new()).filter(|_| count::is_stale(&quota)) {
+        Some(status) => write(api, key, quota, status).await,
+        None => Ok(Written::Done(quota)),
+    }
+}
+
+async fn write(
+    api: &Api<ResourceQuota>,
+    key: &str,
+    quota: ResourceQuota,
+    status: ResourceQuotaStatus,
+) -> Result<Written, QuotaError> {
+    let (_, name) = split_key(key);
+    let quota = ResourceQuota { status: Some(status), ..quota };
+    match api.replace_status(name, &PostParams::default(), &quota).await {
+        Ok(written) => Ok(Written::Done(written)),
+        Err(error) if is_not_found(&error) => Ok(Written::Gone),
+        Err(error) if is_conflict(&error) => Ok(Written::Moved),
+        Err(cause) => Err(QuotaError::Api { what: "write the status of", key: key.to_owned(), cause }),
     }
 }
 

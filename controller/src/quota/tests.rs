@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use orlop_apimachinery::thread_time::assert_linear;
+use orlop_client::client::in_process;
 
 use super::count::{is_stale, next_status, resources};
 use super::*;
@@ -153,6 +154,52 @@ async fn i6_every_request_may_fail_once() {
         assert_eq!(used(&api, "q"), json!({"requests.storage": "5Gi", "configmaps": "1"}), "{case}");
         assert_eq!(api.pending_faults(), 0, "{case}");
     }
+}
+
+/// Each create of an object that counts changes a quota that is not counted yet.
+#[tokio::test(start_paused = true)]
+async fn limits_take_effect_although_clients_create_without_pause() {
+    let api = FakeApi::new();
+    api.seed(claim("a", "5Gi"));
+    let hard = json!({"requests.storage": "10Gi", "persistentvolumeclaims": "5"});
+    api.seed(quota("q", hard.clone()));
+    let kind = FaultKind::Status(409, "Conflict", "the object has been modified");
+    api.fail(Fault { verb: "update", resource: "resourcequotas/status", skip: 0, kind });
+    let _running = api.start(&[run], Options::default());
+    api.settle().await;
+    let written: Vec<Value> =
+        api.take_writes().into_iter().map(|write| write.body["status"].clone()).collect();
+    let counted = json!({"hard": hard, "used": {"requests.storage": "5Gi", "persistentvolumeclaims": "1"}});
+    let rejecting = json!({"hard": hard, "used": {}});
+    assert_eq!(written, [rejecting, counted], "after the write that failed");
+}
+
+/// The count needs longer than clients need to fill the namespace.
+#[tokio::test(start_paused = true)]
+async fn limits_do_not_wait_for_a_long_count() {
+    let api = FakeApi::new();
+    api.seed(claim("a", "5Gi"));
+    let hard = json!({"requests.storage": "10Gi"});
+    api.seed(quota("q", hard.clone()));
+    let client = api.client();
+    let slow = in_process(tower::service_fn(move |request| {
+        let client = client.clone();
+        async move {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            client.send(request).await
+        }
+    }));
+    let counting = Counting {
+        client: api.client(),
+        listing: Listing::new(slow),
+        clock: api.clock(),
+        queue: WorkQueue::new(Options::default().rate_limit),
+    };
+    counting.sync("ns/q".to_owned()).await.unwrap();
+    let written: Vec<Value> =
+        api.take_writes().into_iter().map(|write| write.body["status"].clone()).collect();
+    let counted = json!({"hard": hard, "used": {"requests.storage": "5Gi"}});
+    assert_eq!(written, [json!({"hard": hard, "used": {}}), counted]);
 }
 
 #[tokio::test(start_paused = true)]
