@@ -1,5 +1,7 @@
 //! The query string of a request.
 
+use std::fmt::Write as _;
+
 use orlop_apimachinery::query::{query_bool, query_int};
 
 use crate::status::ApiError;
@@ -14,6 +16,22 @@ impl Query {
     /// other pairs count.
     pub fn parse(raw: Option<&str>) -> Self {
         Query(raw.unwrap_or_default().split('&').filter_map(pair).collect())
+    }
+
+    /// The text of the query, as Go's `url.Values.Encode`: sorted by name, with all values of a name in their order.
+    pub fn encode(&self) -> String {
+        let mut pairs: Vec<&(String, String)> = self.0.iter().collect();
+        pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut text = String::new();
+        for (name, value) in pairs {
+            if !text.is_empty() {
+                text.push('&');
+            }
+            escape(name, &mut text);
+            text.push('=');
+            escape(value, &mut text);
+        }
+        text
     }
 
     /// The length of all names and values, bytes.
@@ -57,6 +75,18 @@ impl Query {
     /// 400 if it is not an integer. Like upstream (apimachinery `pkg/runtime/conversion.go`), an empty value is none.
     pub fn int(&self, name: &str) -> Result<Option<i64>, ApiError> {
         self.get(name).map(|text| query_int(text).map_err(ApiError::bad_request)).transpose()
+    }
+}
+
+fn escape(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            b' ' => out.push('+'),
+            byte if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
+            // Writing into memory cannot fail.
+            byte => _ = write!(out, "%{byte:02X}"),
+        }
     }
 }
 
@@ -112,6 +142,19 @@ mod tests {
             let got = Query::parse(Some(raw)).0;
             let got: Vec<_> = got.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
             assert_eq!(got, want, "{case}");
+        }
+    }
+
+    #[test]
+    fn queries_are_encoded_as_in_go() {
+        for (raw, want) in [
+            ("b=2&a=3&b=1", "a=3&b=2&b=1"),
+            ("a&=b", "=b&a="),
+            ("a=%20+%2b;x&c=-_.~%2a", "c=-_.~%2A"),
+            ("a%3d=%c3%a9+/", "a%3D=%C3%A9+%2F"),
+            ("", ""),
+        ] {
+            assert_eq!(Query::parse(Some(raw)).encode(), want, "{raw}");
         }
     }
 

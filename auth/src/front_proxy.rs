@@ -71,14 +71,24 @@ pub fn remove_headers(config: Option<&FrontProxyConfig>, headers: &mut HeaderMap
         is_header || config.extra_prefixes.iter().any(|prefix| after_prefix(name, prefix).is_some())
     };
     let is_removed = |name: &HeaderName| {
-        STANDARD_HEADERS.contains(&name.as_str())
-            || name.as_str().starts_with(STANDARD_EXTRA_PREFIX)
-            || config.is_some_and(|config| of_config(config, name))
+        is_standard(name.as_str()) || config.is_some_and(|config| of_config(config, name))
     };
     let removed: Vec<HeaderName> = headers.keys().filter(|name| is_removed(name)).cloned().collect();
     for name in removed {
         headers.remove(name);
     }
+}
+
+/// Whether a header is one of those that aggregated API servers read by default. Servers with a CGI interface read `_` as `-`.
+fn is_standard(name: &str) -> bool {
+    let starts = |prefix: &str| {
+        let head = name.as_bytes().get(..prefix.len());
+        head.is_some_and(|head| {
+            head.iter().zip(prefix.bytes()).all(|(got, want)| *got == want || (*got, want) == (b'_', b'-'))
+        })
+    };
+    starts(STANDARD_EXTRA_PREFIX)
+        || STANDARD_HEADERS.iter().any(|header| name.len() == header.len() && starts(header))
 }
 
 /// The rest of a header's name, in lower case; `None` without the prefix.
@@ -155,8 +165,15 @@ mod tests {
 
     #[test]
     fn headers_are_removed() {
-        let all =
-            [("x-remote-user", "a"), ("x-remote-extra-a", "b"), ("x-user", "c"), ("x-e-a", "d"), ("x", "e")];
+        let all = [
+            ("x-remote-user", "a"),
+            ("x-remote-extra-a", "b"),
+            ("x_remote_user", "b"),
+            ("x-remote_extra-b", "b"),
+            ("x-user", "c"),
+            ("x-e-a", "d"),
+            ("x", "e"),
+        ];
         for (config, want) in [(None, &["x-user", "x-e-a", "x"][..]), (Some(config()), &["x"])] {
             let mut headers = headers(&all);
             remove_headers(config.as_ref(), &mut headers);

@@ -9,15 +9,14 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use futures::{StreamExt as _, stream};
-use http::{HeaderMap, Method, StatusCode, Uri, Version, header};
+use http::{HeaderMap, Method, StatusCode, Version, header};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 use percent_encoding::percent_decode_str;
 
-use super::{RemoteService, exchange, headers};
+use super::{RemoteService, exchange, headers, target};
 use crate::authorization::info_of;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
@@ -46,7 +45,7 @@ pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), false),
     };
     headers::forwarded(&mut parts.headers, &user);
-    let Ok(uri) = target(&parts.uri).parse::<Uri>() else { return failed(400, "the path is invalid") };
+    let Ok(uri) = target::target(&parts.uri) else { return failed(400, "the path is invalid") };
     (parts.uri, parts.version) = (uri, Version::HTTP_11);
     let method = parts.method.clone();
     parts.extensions.clear();
@@ -77,17 +76,6 @@ fn is_plain(path: &str) -> bool {
     let inner = decoded.strip_prefix('/').unwrap_or(&decoded);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     !inner.split('/').any(|segment| matches!(segment, "" | "." | ".."))
-}
-
-/// Path and query for the other server. Parameters that this server does not read are omitted: authorization has not considered them, and
-/// another server might read them.
-fn target(uri: &Uri) -> String {
-    let is_read = |parameter: &&str| !Query::parse(Some(*parameter)).is_empty();
-    let read: Vec<&str> = uri.query().unwrap_or_default().split('&').filter(is_read).collect();
-    match read.is_empty() {
-        true => uri.path().to_owned(),
-        false => format!("{}?{}", uri.path(), read.join("&")),
-    }
 }
 
 /// A response in plain text, as Go's `http.Error` writes it.
@@ -141,21 +129,6 @@ fn passed(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_parameters_that_authorization_reads_are_forwarded() {
-        for (uri, want) in [
-            ("/apis/g/v1/things", "/apis/g/v1/things"),
-            ("/apis/g/v1/things?", "/apis/g/v1/things"),
-            ("/apis/g/v1/things?a=b+c&d=%2F&d", "/apis/g/v1/things?a=b+c&d=%2F&d"),
-            ("/apis/g/v1/things?a=x;&a=y", "/apis/g/v1/things?a=y"),
-            ("/apis/g/v1/things?watch=true;b", "/apis/g/v1/things"),
-            ("/apis/g/v1/things?a=%zz&b=2", "/apis/g/v1/things?b=2"),
-            ("/apis/g/v1/things%2Fa?b=2", "/apis/g/v1/things%2Fa?b=2"),
-        ] {
-            assert_eq!(target(&Uri::from_static(uri)), want, "{uri}");
-        }
-    }
 
     #[test]
     fn redirects_and_other_protocols_are_rejected() {

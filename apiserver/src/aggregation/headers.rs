@@ -19,7 +19,7 @@ const OF_CONNECTION: [HeaderName; 7] = [
 const KEEP_ALIVE: &str = "keep-alive";
 const PROXY_CONNECTION: &str = "proxy-connection";
 /// Credentials for this server only.
-const CREDENTIALS: [HeaderName; 2] = [header::AUTHORIZATION, header::COOKIE];
+const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::SEC_WEBSOCKET_PROTOCOL];
 const IMPERSONATE: &str = "impersonate-";
 
 /// The headers of a response that reach the client. Others could act on the origin of this server in a browser.
@@ -167,6 +167,7 @@ mod tests {
             ("accept", "application/json"),
             ("authorization", "Bearer secret"),
             ("cookie", "session=secret"),
+            ("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.c2VjcmV0"),
             ("connection", "close, x-mine"),
             ("x-mine", "1"),
             ("keep-alive", "timeout=5"),

@@ -3,8 +3,8 @@
 //! [`follow`] reads these objects, publishes the servers as [`Remotes`], has `check` request the resources of each server when the
 //! `schedule` requires it, and has `write` save the `condition` `Available`.
 //! The handler chain asks for each request whether it belongs to one of them, and [`forward`] sends it there: `exchange` is the
-//! connection, `headers` the headers that pass, `via` the mark of requests that this server has sent, and [`identity`] its certificate. `discovered` are the resources that the
-//! documents of discovery list.
+//! connection, `target` the path and the query, `headers` the headers that pass, `via` the mark of requests that this server has sent, and
+//! [`identity`] its certificate. `discovered` are the resources that the documents of discovery list.
 //!
 //! Upstream: kube-aggregator.
 
@@ -18,6 +18,7 @@ mod headers;
 pub mod identity;
 mod remote;
 mod schedule;
+mod target;
 mod via;
 mod write;
 

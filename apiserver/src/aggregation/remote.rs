@@ -12,7 +12,12 @@ use serde_json::Value;
 
 use super::condition::{ServicePort, is_available};
 use super::identity::ProxyIdentity;
-use crate::https;
+use crate::registry::api_service;
+use crate::{https, insight};
+
+/// The groups that no other server can have: the group without a name, that of APIServices, as nobody could remove an APIService for it any
+/// more, and that of this server's own resources.
+const OWN_GROUPS: [&str; 3] = ["", api_service::GROUP, insight::GROUP];
 
 /// The server of one version of a group, as its APIService describes it.
 #[derive(Clone, Debug)]
@@ -37,13 +42,13 @@ pub(crate) struct RemoteService {
 }
 
 impl RemoteService {
-    /// The server that an APIService names; `None` for the groups of this server, and for the group without a name.
+    /// The server that an APIService names; `None` for the groups that only this server serves.
     pub(super) fn of(object: &Object) -> Option<Self> {
         let service = object.at(&["spec", "service"]).filter(|service| service.is_object())?;
         let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
         let spec = object.at(&["spec"])?;
         let (group, version) = (text(spec, "group"), text(spec, "version"));
-        if group.is_empty() {
+        if OWN_GROUPS.contains(&group.as_str()) {
             return None;
         }
         Some(RemoteService {
@@ -225,7 +230,17 @@ mod tests {
                 false,
             ),
             (
-                "4 remote",
+                "4 the group of APIServices",
+                json!({"group": "apiregistration.k8s.io", "version": "v1", "service": {"namespace": "n", "name": "s"}}),
+                false,
+            ),
+            (
+                "5 the own group",
+                json!({"group": "orlop.dev", "version": "v1", "service": {"namespace": "n", "name": "s"}}),
+                false,
+            ),
+            (
+                "6 remote",
                 json!({"group": "g", "version": "v1", "service": {"namespace": "n", "name": "s"}}),
                 true,
             ),

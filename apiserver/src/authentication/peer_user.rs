@@ -18,7 +18,11 @@ const OTHER_USER: &str =
     "without credentials, this server accepts requests only from processes of its own user and of root";
 /// The start of the response if the kernel does not report the user.
 const UNKNOWN_USER: &str = "the user of this connection cannot be determined";
-/// The end of both.
+/// A header of aggregated requests.
+const FORWARDED_USER: &str = "x-remote-user";
+/// The start of the response to such a request.
+const FORWARDED: &str = "a request with the header X-Remote-User needs the certificate of a front proxy";
+/// The end of these.
 const ADVICE: &str = "Use the token of a service account (kubectl create token), or TLS with a kubeconfig: start the server with \
     --tls-san localhost, and use admin.kubeconfig in its data directory. With --insecure-loopback, the server accepts every process of \
     this machine";
@@ -38,6 +42,10 @@ pub(super) fn local_user(
     anonymous: AnonymousAccess,
 ) -> Result<UserInfo, ApiError> {
     let Some(own) = own else { return Ok(UserInfo::admin()) };
+    // A proxy forwards the request of another user. It would be an administrator's, because the proxy runs as this user or as root.
+    if request.headers().contains_key(FORWARDED_USER) {
+        return Err(unauthorized(FORWARDED));
+    }
     let peer = request.extensions().get::<PeerUser>().and_then(|peer| peer.0);
     match peer {
         Some(user) if user == own || user == ROOT => Ok(UserInfo::admin()),

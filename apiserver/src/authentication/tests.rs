@@ -279,6 +279,14 @@ async fn only_the_own_user_and_root_are_administrators_on_loopback() {
         .await;
         assert!(got == code && body.contains(part), "{name}: {got} {body}");
     }
+    // A proxy of the own user forwards the request of another user.
+    let config = AuthConfig { local_user: Some(1000), ..AuthConfig::default() };
+    let forwarded = request("/api", &[("host", "localhost:8080"), ("x-remote-user", "ann")]);
+    let (got, body) = ask(config, PublicPaths, forwarded, |request| {
+        request.extensions_mut().insert(PeerUser(Some(1000)));
+    })
+    .await;
+    assert!(got == 401 && body.contains("needs the certificate of a front proxy"), "{got} {body}");
 }
 
 #[tokio::test]
