@@ -15,8 +15,8 @@ use super::identity::ProxyIdentity;
 use crate::registry::api_service;
 use crate::{https, insight};
 
-/// The groups that no other server can have: the group without a name, that of APIServices, as nobody could remove an APIService for it any
-/// more, and that of this server's own resources.
+/// The groups that only this server serves: the group without a name, the group of APIServices, and the group of orlop's own resources. If
+/// another server had the group of APIServices, it would receive the requests that delete its APIService.
 const OWN_GROUPS: [&str; 3] = ["", api_service::GROUP, insight::GROUP];
 
 /// The server of one version of a group, as its APIService describes it.
