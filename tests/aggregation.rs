@@ -19,6 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -87,6 +88,15 @@ impl Remote {
             format!("--proxy-client-cert-file={}", certificate.display()),
             format!("--proxy-client-key-file={}", key.display()),
         ]
+    }
+
+    /// A server that forwards requests to this one, and the directory of its certificate.
+    async fn plane(&self) -> (Plane, TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = self.flags(dir.path());
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
+        (plane, dir)
     }
 
     /// Creates the Service and the APIService of this server.
@@ -185,10 +195,7 @@ async fn until_absent(http: &Http) {
 #[tokio::test]
 async fn requests_of_a_group_reach_its_server() {
     let remote = Remote::start().await;
-    let dir = tempfile::tempdir().unwrap();
-    let flags = remote.flags(dir.path());
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
+    let (plane, _certificates) = remote.plane().await;
     let http = plane.http();
     assert_eq!(http.get(VERSION).await.code, 404);
     remote.register(&http).await;
@@ -242,10 +249,7 @@ async fn requests_of_a_group_reach_its_server() {
 #[tokio::test]
 async fn group_of_another_server_is_discovered() {
     let remote = Remote::start().await;
-    let dir = tempfile::tempdir().unwrap();
-    let flags = remote.flags(dir.path());
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
+    let (plane, _certificates) = remote.plane().await;
     let http = plane.http();
     remote.register(&http).await;
     until_available(&http, "True", "Passed").await;
@@ -304,10 +308,7 @@ async fn group_of_another_server_is_discovered() {
 async fn server_that_changes_its_status_code_is_checked_rarely() {
     let remote = Remote::start().await;
     remote.behavior.is_changing.store(true, Ordering::Relaxed);
-    let dir = tempfile::tempdir().unwrap();
-    let flags = remote.flags(dir.path());
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
+    let (plane, _certificates) = remote.plane().await;
     let http = plane.http();
     remote.register(&http).await;
     until_available(&http, "False", "FailedDiscoveryCheck").await;
@@ -323,10 +324,7 @@ async fn server_that_changes_its_status_code_is_checked_rarely() {
 #[tokio::test]
 async fn server_that_does_not_respond_delays_no_other() {
     let remote = Remote::start().await;
-    let dir = tempfile::tempdir().unwrap();
-    let flags = remote.flags(dir.path());
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let plane = Plane::of(Layout::ServerAlone).server_flags(&flags).start().await;
+    let (plane, _certificates) = remote.plane().await;
     let http = plane.http();
     remote.expose(&http).await;
     let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
