@@ -2,7 +2,7 @@
 //!
 //! Only the root package depends on every crate. `wiring` builds the processes from the crates and `shutdown`
 //! handles signals. `listen`, `tls`, `pki`, `authority`, `signing`, `data_dir`, `encryption`, `notify`, `sign_in` and `snapshots` are parts of a
-//! server process, `components` are the users of its parts, `agent` and `nodes` run node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
+//! server process, `idle_pages` makes an idle process small, `components` are the users of its parts, `agent` and `nodes` run node agents, `lab` starts servers for `orlop lab`, and `explain` connects the API
 //! server's `why` endpoint to the explanation engine.
 
 mod agent;
@@ -16,6 +16,7 @@ mod components;
 mod data_dir;
 mod encryption;
 mod explain;
+mod idle_pages;
 mod lab;
 mod listen;
 mod machine_memory;
@@ -95,6 +96,7 @@ fn run_until_stopped(run: &Run) -> ExitCode {
             return ExitCode::from(FAILED);
         }
     };
+    runtime.spawn(idle_pages::release_while_idle());
     match runtime.block_on(wiring::run(&run.role)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

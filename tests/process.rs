@@ -6,6 +6,7 @@ use rustix::process::Signal;
 
 use crate::harness::plane::{Layout, Plane};
 use crate::harness::process::{ORLOP, command};
+use crate::harness::wait;
 
 /// Runs to its end; returns exit code, stdout and stderr.
 fn run(args: &[&str]) -> (Option<i32>, String, String) {
@@ -54,6 +55,21 @@ fn failure_exits_with_1() {
     let (code, out, err) = run(&["apiserver", "--listen", &address, "--data-dir", &data]);
     assert_eq!(code, Some(1), "{out}{err}");
     assert!(err.contains(&address) && err.contains("another process"), "{err}");
+}
+
+/// The pages of the program that only the start uses are no memory of an idle server.
+#[tokio::test]
+async fn idle_server_releases_pages_of_the_program() {
+    const FEW: u64 = 12 << 20;
+    let mut plane = Plane::of(Layout::OneProcess).start().await;
+    wait::until("the pages are released", async || match plane.server().resident_file_bytes() {
+        few if few <= FEW => Ok(()),
+        many => Err(format!("{} MiB of files are in memory", many >> 20)),
+    })
+    .await;
+    let http = plane.http();
+    http.create("/api/v1/namespaces", &serde_json::json!({"metadata": {"name": "after"}})).await;
+    assert_eq!(http.get("/readyz").await.code, 200);
 }
 
 #[test]

@@ -23,5 +23,5 @@ pub use document::{Document, Documents};
 pub use load::{OPEN_OBJECT, types};
 pub use resource::{ResourceDoc, SubresourceDoc};
 pub use shape::{
-    Field, ListType, Merge, Numbered, Presence, Scalar, Shape, Strategic, StructType, TypeId, Types,
+    ByNumber, Field, ListType, Merge, Numbered, Presence, Scalar, Shape, Strategic, StructType, TypeId, Types,
 };

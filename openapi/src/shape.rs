@@ -8,7 +8,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use serde_json::Value;
+
+/// A map by names that are compiled in or come from a definition. Each field of each object is looked up in one, so the hash is a fast one.
+pub type ByName<T> = HashMap<String, T, RandomState>;
+/// A map by protobuf field numbers.
+pub type ByNumber<T> = HashMap<u32, T, RandomState>;
 
 /// Index of a [`StructType`] in [`Types`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,7 +24,7 @@ pub struct TypeId(pub(crate) u32);
 #[derive(Debug, Default)]
 pub struct Types {
     pub(crate) arena: Vec<StructType>,
-    pub(crate) by_name: HashMap<String, TypeId>,
+    pub(crate) by_name: ByName<TypeId>,
 }
 
 impl Types {
@@ -48,7 +54,7 @@ pub struct StructType {
     /// A description of the type, one paragraph, for `explain`.
     pub description: String,
     /// Fields by name.
-    pub fields: HashMap<String, Field>,
+    pub fields: ByName<Field>,
     /// The field names in a fixed (alphabetical) order.
     pub order: Vec<String>,
     /// The names of the [`Presence::Always`] fields, in alphabetical order.
@@ -56,7 +62,7 @@ pub struct StructType {
     /// Whether server-side apply owns values of this type as a whole.
     pub atomic: bool,
     /// The meaning of the type's protobuf field numbers.
-    pub numbers: HashMap<u32, Numbered>,
+    pub numbers: ByNumber<Numbered>,
     /// Whether undeclared fields are retained, as values of [`Shape::Deduced`].
     pub open: bool,
 }
@@ -67,7 +73,7 @@ pub enum Numbered {
     /// The field with this JSON name.
     Field(String),
     /// A nested message whose fields are in the type itself in JSON; by number within the message.
-    Inline(HashMap<u32, Numbered>),
+    Inline(ByNumber<Numbered>),
 }
 
 impl StructType {

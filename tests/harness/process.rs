@@ -107,6 +107,11 @@ impl Process {
         self.memory("VmRSS:")
     }
 
+    /// The part of its resident memory that shows files, such as its program, in bytes.
+    pub(crate) fn resident_file_bytes(&self) -> u64 {
+        self.memory("RssFile:")
+    }
+
     /// The most resident memory that it had, in bytes.
     pub(crate) fn peak_bytes(&self) -> u64 {
         self.memory("VmHWM:")

@@ -1,15 +1,13 @@
 //! Encodes protobuf responses: an envelope with the object as a message, using the field numbers in the arena
 //! of types. The inverse of the protobuf decoder in `decode`.
 
-use std::collections::HashMap;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use orlop_api::registry::{
     BUILTIN_KINDS, admission_registration, custom_resource_definition, dynamic_resources,
 };
-use orlop_openapi::{Numbered, Scalar, Shape, StructType, TypeId, types};
+use orlop_openapi::{ByNumber, Numbered, Scalar, Shape, StructType, TypeId, types};
 use serde_json::{Map, Value};
 
 use super::discovery;
@@ -138,11 +136,7 @@ fn structure(ty: &'static StructType, members: &Map<String, Value>) -> Vec<u8> {
 }
 
 /// Encodes the fields with these numbers, and those of the messages in them.
-fn numbered(
-    ty: &'static StructType,
-    numbers: &HashMap<u32, Numbered>,
-    members: &Map<String, Value>,
-) -> Vec<u8> {
+fn numbered(ty: &'static StructType, numbers: &ByNumber<Numbered>, members: &Map<String, Value>) -> Vec<u8> {
     let mut numbers: Vec<_> = numbers.iter().collect();
     numbers.sort_unstable_by_key(|(number, _)| **number);
     let mut out = Vec::new();

@@ -1,6 +1,5 @@
 //! Builder of the type arena, from the JSON schemas of `k8s-openapi` and the tables of facts.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use k8s_openapi::api::{
@@ -20,7 +19,8 @@ use serde_json::Value;
 
 use crate::facts::{self, FieldFacts, TypeFacts};
 use crate::shape::{
-    Field, ListType, Merge, Numbered, Presence, Scalar, Shape, Strategic, StructType, TypeId, Types,
+    ByName, ByNumber, Field, ListType, Merge, Numbered, Presence, Scalar, Shape, Strategic, StructType,
+    TypeId, Types,
 };
 
 /// The type of objects with only the metadata known: those of custom kinds.
@@ -165,7 +165,7 @@ fn either(name: &str) -> Option<&str> {
 }
 
 struct Loader<'a> {
-    by_name: &'a HashMap<String, TypeId>,
+    by_name: &'a ByName<TypeId>,
     none: FieldFacts,
 }
 
@@ -179,9 +179,9 @@ impl Loader<'_> {
     fn struct_type(&self, name: &str, schema: &Value, facts: Option<&TypeFacts>) -> StructType {
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let mut fields: HashMap<String, Field> = HashMap::new();
+        let mut fields = ByName::default();
         let mut order = Vec::new();
-        let mut numbers = HashMap::new();
+        let mut numbers = ByNumber::default();
         for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
             let known = facts.and_then(|facts| facts.fields.get(field.as_str()));
             if let Some(known) = known {
@@ -270,10 +270,10 @@ impl Loader<'_> {
     }
 }
 
-fn add_number(numbers: &mut HashMap<u32, Numbered>, field: &str, facts: &FieldFacts) {
+fn add_number(numbers: &mut ByNumber<Numbered>, field: &str, facts: &FieldFacts) {
     let mut numbers = numbers;
     for outer in &facts.outer {
-        let nested = numbers.entry(*outer).or_insert_with(|| Numbered::Inline(HashMap::new()));
+        let nested = numbers.entry(*outer).or_insert_with(|| Numbered::Inline(ByNumber::default()));
         let Numbered::Inline(inner) = nested else { return };
         numbers = inner;
     }

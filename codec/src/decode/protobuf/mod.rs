@@ -3,11 +3,9 @@
 //! Protobuf cannot express whether a zero value was set explicitly. The walk resolves this later: it omits
 //! empty values as it does for JSON. Unknown field numbers are skipped.
 
-use std::collections::HashMap;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use orlop_openapi::{Numbered, Scalar, Shape, StructType, TypeId, types};
+use orlop_openapi::{ByNumber, Numbered, Scalar, Shape, StructType, TypeId, types};
 use serde_json::{Map, Value, json};
 
 use super::values::{ValueBudget, check_json};
@@ -145,7 +143,7 @@ fn structure(ty: &'static StructType, message: &[u8], at: Place<'_>) -> Result<M
 /// Adds the fields with these numbers, and those of the messages in them.
 fn numbered(
     ty: &'static StructType,
-    numbers: &HashMap<u32, Numbered>,
+    numbers: &ByNumber<Numbered>,
     message: &[u8],
     members: &mut Map<String, Value>,
     at: Place<'_>,

@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use orlop_apimachinery::thread_time::ThreadTime;
@@ -193,7 +192,7 @@ fn nested_type(depth: usize) -> Arc<StructType> {
         order: Vec::new(),
         always: Vec::new(),
         atomic: false,
-        numbers: HashMap::new(),
+        numbers: Default::default(),
         open: false,
     })
 }
