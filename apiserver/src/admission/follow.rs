@@ -25,6 +25,8 @@ pub(crate) trait Followed: Clone + Default {
 /// The objects, and how far they have been read from the store.
 pub(crate) struct Follower<F> {
     store: Arc<dyn Kv<Projection>>,
+    /// The key prefixes of the kinds `F::KINDS`.
+    prefixes: Vec<&'static str>,
     /// Locked while objects are compiled.
     state: Mutex<State<F>>,
     /// Never locked for long.
@@ -49,11 +51,11 @@ struct Version {
 }
 
 impl Version {
-    /// That of the kinds `F::KINDS` in the store; `None` if there are too many objects to count.
-    fn of<F: Followed>(head: &Snapshot<Projection>) -> Option<Self> {
+    /// That of the objects in the store with these key prefixes; `None` if there are too many to count.
+    fn of(head: &Snapshot<Projection>, prefixes: &[&str]) -> Option<Self> {
         let mut version = Version::default();
-        for kind in F::KINDS.iter().filter_map(|(group, plural)| registry::by_resource(group, "v1", plural)) {
-            for record in head.range(kind.storage_prefix(), None) {
+        for prefix in prefixes {
+            for record in head.range(prefix, None) {
                 version.count += 1;
                 version.newest = version.newest.max(record.mod_revision);
                 if version.count > MOST_COUNTED {
@@ -84,13 +86,19 @@ impl<F: Followed> Follower<F> {
             progress: Progress::default(),
         };
         let latest = Latest { objects: Arc::default(), version: None };
-        Follower { store, state: Mutex::new(state), latest: Mutex::new(latest) }
+        let kinds = F::KINDS.iter().filter_map(|(group, plural)| registry::by_resource(group, "v1", plural));
+        Follower {
+            store,
+            prefixes: kinds.map(|kind| kind.storage_prefix()).collect(),
+            state: Mutex::new(state),
+            latest: Mutex::new(latest),
+        }
     }
 
     /// The objects of all acknowledged writes, if a decision has used them already: nothing is read or compiled, and the caller does
     /// not wait for another one that does.
     pub(crate) fn known(&self) -> Option<Arc<F>> {
-        let version = Version::of::<F>(&self.store.head())?;
+        let version = Version::of(&self.store.head(), &self.prefixes)?;
         if version == Version::default() {
             return Some(Arc::default());
         }
