@@ -7,7 +7,6 @@ mod tests;
 
 use serde_json::{Map, Value};
 
-use super::volume_rules::given;
 use crate::validate::{FieldErrors, Path};
 
 /// Validates one source: its value, its path, the name of the volume.
@@ -56,6 +55,17 @@ const SOURCES: &[Source] = &[
     source("csi", rules::csi),
 ];
 
+/// The sources in a spec, in the order of [`SOURCES`]. A spec has fewer fields than there are sources, so its fields are looked up in
+/// the table.
+fn sources_in(spec: &Value) -> Vec<(&'static Source, &Value)> {
+    let fields = spec.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let place = |field: &str| SOURCES.iter().position(|source| source.field == field);
+    let mut found: Vec<(usize, &Value)> =
+        fields.filter_map(|(field, value)| Some((place(field)?, value))).collect();
+    found.sort_unstable_by_key(|(place, _)| *place);
+    found.into_iter().map(|(place, value)| (&SOURCES[place], value)).collect()
+}
+
 /// Validates that there is exactly one source, and the first source itself (upstream:
 /// ValidatePersistentVolumeSpec). `path` is that of the spec, `name` the volume's, `""` inline.
 pub(super) fn validate(
@@ -66,8 +76,7 @@ pub(super) fn validate(
     errors: &mut FieldErrors,
 ) {
     let mut found = false;
-    for source in SOURCES {
-        let Some(value) = given(spec, source.field) else { continue };
+    for (source, value) in sources_in(spec) {
         if let (true, Some(field)) = (found, source.refused_at) {
             errors.forbidden(&path.child(field), "may not specify more than 1 volume type");
             continue;
@@ -100,13 +109,12 @@ pub(super) fn takes_mount_options(spec: &Value) -> bool {
         "azureDisk",
         "photonPersistentDisk",
     ];
-    SOURCES.iter().any(|source| given(spec, source).is_some())
+    sources_in(spec).iter().any(|(source, _)| SOURCES.contains(&source.field))
 }
 
 /// The source of a volume's spec, extracted for comparison.
 pub(super) fn of(spec: &Value) -> Map<String, Value> {
-    let source = |source: &Source| Some((source.field.to_owned(), given(spec, source.field)?.clone()));
-    SOURCES.iter().filter_map(source).collect()
+    sources_in(spec).into_iter().map(|(source, value)| (source.field.to_owned(), value.clone())).collect()
 }
 
 /// Warnings about sources that are no longer supported.
@@ -119,7 +127,9 @@ pub(super) fn warnings(spec: &Value) -> impl Iterator<Item = String> {
         ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
         ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
     ];
-    let is_used = |(field, _, _): &(&str, &str, &str)| given(spec, field).is_some();
+    let used = sources_in(spec);
+    let is_used =
+        move |(field, _, _): &(&str, &str, &str)| used.iter().any(|(source, _)| source.field == *field);
     GONE.into_iter().filter(is_used).map(|(_, shown, why)| format!("spec.{shown}: {why}"))
 }
 
