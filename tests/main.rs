@@ -23,6 +23,7 @@ mod crash;
 mod csi;
 mod custom;
 mod faults;
+mod group_snapshots;
 mod harness;
 mod identity;
 mod insight;

@@ -11,6 +11,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const SNAPSHOTS: &str = "/apis/snapshot.storage.k8s.io/v1/namespaces/default/volumesnapshots";
 const CONTENTS: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents";
 const CLASSES: &str = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses";
+const GROUPS: &str = "/apis/groupsnapshot.storage.k8s.io/v1";
 
 async fn server() -> (Plane, Http) {
     let plane = Plane::of(Layout::ServerAlone).start().await;
@@ -190,6 +191,27 @@ apiVersion: snapshot.storage.k8s.io/v1
 kind: VolumeSnapshot
 metadata: {name: first, namespace: default}
 spec: {volumeSnapshotClassName: fast, source: {persistentVolumeClaimName: claim}}
+---
+apiVersion: groupsnapshot.storage.k8s.io/v1
+kind: VolumeGroupSnapshotClass
+metadata: {name: fast}
+driver: d.example.com
+deletionPolicy: Delete
+---
+apiVersion: groupsnapshot.storage.k8s.io/v1
+kind: VolumeGroupSnapshot
+metadata: {name: all, namespace: default}
+spec: {volumeGroupSnapshotClassName: fast, source: {selector: {matchLabels: {app: one}}}}
+---
+apiVersion: groupsnapshot.storage.k8s.io/v1beta2
+kind: VolumeGroupSnapshotContent
+metadata: {name: c}
+spec:
+  deletionPolicy: Delete
+  driver: d.example.com
+  source: {volumeHandles: [v]}
+  volumeGroupSnapshotClassName: fast
+  volumeGroupSnapshotRef: {name: all, namespace: default}
 ";
     kubectl.apply(class).await;
     assert!(kubectl.apply(class).await.contains("unchanged"));
@@ -200,6 +222,12 @@ spec: {volumeSnapshotClassName: fast, source: {persistentVolumeClaimName: claim}
     http.patch(&format!("{SNAPSHOTS}/first/status"), &status).await.expect(200);
     let status = json!({"status": {"readyToUse": true, "restoreSize": 1024, "creationTime": 1}});
     http.patch(&format!("{CONTENTS}/c/status"), &status).await.expect(200);
+    let status = json!({"status": {"readyToUse": true, "creationTime": "2000-01-02T03:04:05Z"}});
+    http.patch(&format!("{GROUPS}/volumegroupsnapshotcontents/c/status"), &status).await.expect(200);
+    let status = json!({"status": {
+        "readyToUse": true, "creationTime": "2000-01-02T03:04:05Z", "boundVolumeGroupSnapshotContentName": "c"}});
+    let path = format!("{GROUPS}/namespaces/default/volumegroupsnapshots/all/status");
+    http.patch(&path, &status).await.expect(200);
     for (what, heads, cells) in [
         (
             "vs",
@@ -213,6 +241,18 @@ spec: {volumeSnapshotClassName: fast, source: {persistentVolumeClaimName: claim}
             "c true 1024 Delete d s default ",
         ),
         ("vsclasses", "NAME DRIVER DELETIONPOLICY AGE", "fast d.example.com Delete "),
+        (
+            "vgs",
+            "NAME READYTOUSE VOLUMEGROUPSNAPSHOTCLASS VOLUMEGROUPSNAPSHOTCONTENT CREATIONTIME AGE",
+            "all true fast c ",
+        ),
+        (
+            "vgsc",
+            "NAME READYTOUSE DELETIONPOLICY DRIVER VOLUMEGROUPSNAPSHOTCLASS VOLUMEGROUPSNAPSHOTNAMESPACE \
+             VOLUMEGROUPSNAPSHOT AGE",
+            "c true Delete d.example.com fast default all ",
+        ),
+        ("vgsclasses", "NAME DRIVER DELETIONPOLICY AGE", "fast d.example.com Delete "),
     ] {
         let table = kubectl.run(&["get", what]).await.ok();
         let lines: Vec<String> =
@@ -224,7 +264,9 @@ spec: {volumeSnapshotClassName: fast, source: {persistentVolumeClaimName: claim}
     assert!(explained.contains("Name of a claim in the snapshot's namespace."), "{explained}");
     let described = kubectl.run(&["describe", "vs", "first"]).await.ok();
     assert!(described.contains("Persistent Volume Claim Name:  claim"), "{described}");
-    kubectl.run(&["delete", "vs,vsclass", "--all"]).await.ok();
+    let explained = kubectl.run(&["explain", "vgs.spec.source.selector"]).await.ok();
+    assert!(explained.contains("Selects claims in the namespace of the group snapshot"), "{explained}");
+    kubectl.run(&["delete", "vs,vsclass,vgs,vgsc,vgsclass", "--all"]).await.ok();
     http.until_gone(&format!("{SNAPSHOTS}/first")).await;
 }
 

@@ -115,8 +115,8 @@ async fn openapi_and_versions_follow_the_definition() {
     let names: Vec<&Value> =
         all["items"].as_array().unwrap().iter().map(|group| &group["metadata"]["name"]).collect();
     assert_eq!(
-        names[names.len() - 2..],
-        ["example.com", "snapshot.storage.k8s.io"],
+        names[names.len() - 3..],
+        ["example.com", "groupsnapshot.storage.k8s.io", "snapshot.storage.k8s.io"],
         "behind all given groups"
     );
 

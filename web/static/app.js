@@ -78,7 +78,7 @@ function Navigation({ open, close }) {
   const at = route.view === 'list' ? kindOf(route.parts[0])?.id : route.view === 'object' ? kindOf(route.parts[0])?.id : null;
   return html`<nav id="navigation" aria-label="Views" data-open=${String(open)} onClick=${(event) => event.target.closest('a') && close()}>
     <ul>${PICTURES.map(([id, title]) => html`<li key=${id}><a href=${write(id)} aria-current=${route.view === id ? 'page' : null}>${title}</a></li>`)}</ul>
-    <ul>${KINDS.filter((kind) => objects.count(kind.id) || !kind.group.startsWith('snapshot')).map((kind) => html`<li key=${kind.id}>
+    <ul>${KINDS.filter((kind) => objects.count(kind.id) || !kind.group.includes('snapshot')).map((kind) => html`<li key=${kind.id}>
       <a href=${write(`list/${kind.id}`)} aria-current=${at === kind.id ? 'page' : null}><span>${kind.title}</span> <span class="count">${objects.count(kind.id) || ''}</span></a></li>`)}</ul>
     <ul><li><a href=${write('create')} aria-current=${route.view === 'create' ? 'page' : null}>New …</a></li><li><a href="/docs">API</a></li></ul>
   </nav>`;

@@ -124,6 +124,15 @@ test('references are read from each kind', () => {
     'claim persistentvolumeclaims n/c', 'class storageclasses.storage.k8s.io /s', 'driver csidrivers.storage.k8s.io /d']);
   const pod = { __resource: 'pods', metadata: { name: 'p', namespace: 'n' }, spec: { nodeName: 'x', volumes: [{ name: 'v', ephemeral: {} }, { name: 'w', persistentVolumeClaim: { claimName: 'c' } }] } };
   assert.deepEqual(kinds(pod), ['claim persistentvolumeclaims n/p-v', 'claim persistentvolumeclaims n/c', 'node nodes /x']);
+  const group = {
+    __resource: 'volumegroupsnapshots.groupsnapshot.storage.k8s.io', metadata: { name: 'g', namespace: 'n' }, spec: { volumeGroupSnapshotClassName: 'k' },
+    status: { boundVolumeGroupSnapshotContentName: 'x', readyToUse: true },
+  };
+  assert.deepEqual(kinds(group), ['content volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io /x', 'class volumegroupsnapshotclasses.groupsnapshot.storage.k8s.io /k']);
+  assert.equal(phase(group), 'Ready');
+  const content = { __resource: 'volumegroupsnapshotcontents', metadata: { name: 'x' }, spec: { driver: 'd', volumeGroupSnapshotRef: { name: 'g', namespace: 'n' } } };
+  assert.deepEqual(kinds(content), ['snapshot volumegroupsnapshots.groupsnapshot.storage.k8s.io n/g', 'driver csidrivers.storage.k8s.io /d']);
+  assert.equal(phase(content), 'Pending');
   assert.deepEqual(kinds({ __resource: 'others', metadata: { name: 'a' } }), []);
 });
 

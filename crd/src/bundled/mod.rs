@@ -5,7 +5,8 @@
 //! does not change the served kind, and deleting it deletes no objects. The controllers rely on the form defined
 //! here.
 //!
-//! Fields, rules and messages are those of kubernetes-csi/external-snapshotter, client/config/crd.
+//! Fields, rules and messages are those of kubernetes-csi/external-snapshotter, client/config/crd. A version in a
+//! file has the parts of the first version that it does not state.
 
 use std::sync::LazyLock;
 
@@ -15,16 +16,20 @@ use serde_json::Value;
 use crate::accept::accept;
 use crate::definition;
 
-const TEXTS: [&str; 3] = [
+const TEXTS: [&str; 6] = [
     include_str!("volumesnapshots.json"),
     include_str!("volumesnapshotcontents.json"),
     include_str!("volumesnapshotclasses.json"),
+    include_str!("volumegroupsnapshots.json"),
+    include_str!("volumegroupsnapshotcontents.json"),
+    include_str!("volumegroupsnapshotclasses.json"),
 ];
 
 static DEFINITIONS: LazyLock<Vec<Object>> = LazyLock::new(|| {
     let mut read: Vec<Object> = Vec::new();
     for text in TEXTS {
-        let value = serde_json::from_str(text).expect("the files are JSON, as a test knows");
+        let mut value: Value = serde_json::from_str(text).expect("the files are JSON, as a test knows");
+        share_parts(&mut value);
         let mut object = Object::from_value(value);
         definition::defaults(&mut object);
         let others: Vec<&Object> = read.iter().collect();
@@ -33,6 +38,18 @@ static DEFINITIONS: LazyLock<Vec<Object>> = LazyLock::new(|| {
     }
     read
 });
+
+/// Adds the parts of the first version to the versions that do not state them.
+fn share_parts(definition: &mut Value) {
+    let Some(Value::Array(versions)) = definition.pointer_mut("/spec/versions") else { return };
+    let Some((first, others)) = versions.split_first_mut() else { return };
+    let Some(parts) = first.as_object() else { return };
+    for other in others.iter_mut().filter_map(Value::as_object_mut) {
+        for (name, part) in parts {
+            other.entry(name.as_str()).or_insert_with(|| part.clone());
+        }
+    }
+}
 
 /// Returns the bundled definitions. Their names are accepted, and they have no UID.
 pub fn definitions() -> &'static [Object] {
@@ -45,25 +62,4 @@ pub fn has(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use orlop_api::validate::FieldErrors;
-
-    use super::*;
-    use crate::definition::is_established;
-
-    #[test]
-    fn bundled_definitions_are_valid_and_established() {
-        for object in definitions() {
-            let name = object.name();
-            assert!(has(name) && is_established(object), "{name}");
-            assert_eq!(object.uid(), "", "{name}");
-            let mut approved = object.clone();
-            approved.set(&["metadata", "annotations"], serde_json::json!({definition::APPROVED: "here"}));
-            definition::first_status(&mut approved);
-            let mut errors = FieldErrors::new();
-            definition::validate(&approved, None, &mut errors);
-            assert_eq!(errors.len(), 0, "{name}: {errors:?}");
-        }
-        assert!(!has("volumegroupsnapshots.groupsnapshot.storage.k8s.io"));
-    }
-}
+mod tests;

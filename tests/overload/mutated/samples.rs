@@ -38,6 +38,7 @@ fn definition(plural: &str, kind: &str) -> Value {
 /// One object of each kind; of the storage kinds, one of each important variant.
 pub(super) fn samples() -> Vec<Sample> {
     let mut all = storage();
+    all.extend(group_snapshots());
     all.extend(workloads());
     all.extend(jobs());
     all.extend(devices());
@@ -103,6 +104,29 @@ fn storage() -> Vec<Sample> {
             {"metadata": {}, "spec": {"driver": "d.test", "deletionPolicy": "Delete", "source": {"snapshotHandle": "h"},
             "volumeSnapshotRef": {"namespace": "default", "name": "m0"}}}),
         sample!("/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses", "snapshot.storage.k8s.io/v1", "VolumeSnapshotClass",
+            {"metadata": {}, "driver": "d.test", "deletionPolicy": "Delete", "parameters": {"a": "b"}}),
+    ]
+}
+
+/// Both versions of the group snapshots.
+fn group_snapshots() -> Vec<Sample> {
+    let snapshot = json!({"volumeGroupSnapshotClassName": "m0", "source": {"selector": {"matchLabels": {"app": "m"},
+        "matchExpressions": [{"key": "tier", "operator": "In", "values": ["one"]}]}}});
+    let content = json!({"driver": "d.test", "deletionPolicy": "Delete", "source": {"volumeHandles": ["h"]},
+        "volumeGroupSnapshotRef": {"namespace": "default", "name": "m0"}});
+    vec![
+        sample!("/apis/groupsnapshot.storage.k8s.io/v1/namespaces/default/volumegroupsnapshots", "groupsnapshot.storage.k8s.io/v1",
+            "VolumeGroupSnapshot", {"metadata": {}, "spec": snapshot}),
+        sample!("/apis/groupsnapshot.storage.k8s.io/v1/volumegroupsnapshotcontents", "groupsnapshot.storage.k8s.io/v1",
+            "VolumeGroupSnapshotContent", {"metadata": {}, "spec": content}),
+        sample!("/apis/groupsnapshot.storage.k8s.io/v1/volumegroupsnapshotclasses", "groupsnapshot.storage.k8s.io/v1",
+            "VolumeGroupSnapshotClass", {"metadata": {}, "driver": "d.test", "deletionPolicy": "Delete", "parameters": {"a": "b"}}),
+        sample!("/apis/groupsnapshot.storage.k8s.io/v1beta2/namespaces/default/volumegroupsnapshots",
+            "groupsnapshot.storage.k8s.io/v1beta2", "VolumeGroupSnapshot", {"metadata": {}, "spec": snapshot}),
+        sample!("/apis/groupsnapshot.storage.k8s.io/v1beta2/volumegroupsnapshotcontents",
+            "groupsnapshot.storage.k8s.io/v1beta2", "VolumeGroupSnapshotContent", {"metadata": {}, "spec": content}),
+        sample!("/apis/groupsnapshot.storage.k8s.io/v1beta2/volumegroupsnapshotclasses",
+            "groupsnapshot.storage.k8s.io/v1beta2", "VolumeGroupSnapshotClass",
             {"metadata": {}, "driver": "d.test", "deletionPolicy": "Delete", "parameters": {"a": "b"}}),
     ]
 }

@@ -105,6 +105,21 @@ pub(super) const STATES: &[(&str, State, &str)] = &[
         Served,
         "divides the permits of requests: [Overload](overload.md#priority-levels)",
     ),
+    (
+        "groupsnapshot.storage.k8s.io/volumegroupsnapshotclasses",
+        NoController,
+        "[Snapshots and resize](snapshots-and-resize.md#group-snapshots)",
+    ),
+    (
+        "groupsnapshot.storage.k8s.io/volumegroupsnapshotcontents",
+        NoController,
+        "[Snapshots and resize](snapshots-and-resize.md#group-snapshots)",
+    ),
+    (
+        "groupsnapshot.storage.k8s.io/volumegroupsnapshots",
+        NoController,
+        "[Snapshots and resize](snapshots-and-resize.md#group-snapshots)",
+    ),
     ("networking.k8s.io/ingressclasses", Served, "admission sets the default class of an Ingress"),
     (
         "networking.k8s.io/ingresses",

@@ -7,6 +7,7 @@ const kind = (plural, group, version, name, title, namespaced) => ({
 });
 const STORAGE = 'storage.k8s.io';
 const SNAPSHOT = 'snapshot.storage.k8s.io';
+const GROUP_SNAPSHOT = 'groupsnapshot.storage.k8s.io';
 
 /** All kinds, in the order of the navigation. */
 export const KINDS = [
@@ -24,6 +25,9 @@ export const KINDS = [
   kind('volumesnapshots', SNAPSHOT, 'v1', 'VolumeSnapshot', 'Snapshots', true),
   kind('volumesnapshotcontents', SNAPSHOT, 'v1', 'VolumeSnapshotContent', 'Snapshot contents', false),
   kind('volumesnapshotclasses', SNAPSHOT, 'v1', 'VolumeSnapshotClass', 'Snapshot classes', false),
+  kind('volumegroupsnapshots', GROUP_SNAPSHOT, 'v1', 'VolumeGroupSnapshot', 'Group snapshots', true),
+  kind('volumegroupsnapshotcontents', GROUP_SNAPSHOT, 'v1', 'VolumeGroupSnapshotContent', 'Group snapshot contents', false),
+  kind('volumegroupsnapshotclasses', GROUP_SNAPSHOT, 'v1', 'VolumeGroupSnapshotClass', 'Group snapshot classes', false),
   kind('namespaces', '', 'v1', 'Namespace', 'Namespaces', false),
 ];
 
@@ -72,6 +76,8 @@ export function phase(object) {
     }
     case 'VolumeSnapshot':
     case 'VolumeSnapshotContent':
+    case 'VolumeGroupSnapshot':
+    case 'VolumeGroupSnapshotContent':
       if (object.status?.error) return 'Failed';
       return object.status?.readyToUse ? 'Ready' : 'Pending';
     case 'Event':

@@ -67,6 +67,14 @@ export function references(object) {
       add('volumesnapshots', spec.volumeSnapshotRef?.namespace, spec.volumeSnapshotRef?.name, 'snapshot');
       add('csidrivers', '', spec.driver, 'driver');
       break;
+    case 'VolumeGroupSnapshot':
+      add('volumegroupsnapshotcontents', '', object.status?.boundVolumeGroupSnapshotContentName, 'content');
+      add('volumegroupsnapshotclasses', '', spec.volumeGroupSnapshotClassName, 'class');
+      break;
+    case 'VolumeGroupSnapshotContent':
+      add('volumegroupsnapshots', spec.volumeGroupSnapshotRef?.namespace, spec.volumeGroupSnapshotRef?.name, 'snapshot');
+      add('csidrivers', '', spec.driver, 'driver');
+      break;
     case 'Event': {
       const of = kindOf(object.involvedObject?.kind);
       if (of) add(of.id, of.namespaced ? object.involvedObject.namespace : '', object.involvedObject.name, 'about');

@@ -65,6 +65,8 @@ const COLUMNS = {
   'csistoragecapacities.storage.k8s.io': [NAME, NS, text('class', 'Class', (o) => o.storageClassName || '', { width: 'minmax(6rem, 1fr)' }), size('size', 'Capacity', (o) => o.capacity || ''), AGE],
   'volumesnapshots.snapshot.storage.k8s.io': [NAME, NS, PHASE, wide('source', 'Claim', (o) => o.spec?.source?.persistentVolumeClaimName || ''), size('size', 'Size', (o) => o.status?.restoreSize || ''), AGE],
   'volumesnapshotcontents.snapshot.storage.k8s.io': [NAME, PHASE, wide('driver', 'Driver', (o) => o.spec?.driver || ''), AGE],
+  'volumegroupsnapshots.groupsnapshot.storage.k8s.io': [NAME, NS, PHASE, wide('class', 'Class', (o) => o.spec?.volumeGroupSnapshotClassName || ''), AGE],
+  'volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io': [NAME, PHASE, wide('driver', 'Driver', (o) => o.spec?.driver || ''), AGE],
   'volumeattributesclasses.storage.k8s.io': [NAME, wide('driver', 'Driver', (o) => o.driverName || ''), AGE],
   namespaces: [NAME, PHASE, AGE],
 };
