@@ -106,11 +106,10 @@ impl Remote {
     }
 
     fn api_service(&self) -> Value {
+        let mut object = api_service_of(self.address.port());
         let bundle = k8s_openapi::ByteString(self.authority.certificate().as_bytes().to_vec());
-        json!({"metadata": {"name": format!("v1alpha1.{GROUP}")}, "spec": {
-            "group": GROUP, "version": "v1alpha1", "groupPriorityMinimum": 2000, "versionPriority": 15, "caBundle": bundle,
-            "service": {"namespace": "default", "name": "wardle", "port": self.address.port()},
-        }})
+        object["spec"]["caBundle"] = json!(bundle);
+        object
     }
 
     async fn expose(&self, http: &Http) {
@@ -118,6 +117,14 @@ impl Remote {
         let service = json!({"metadata": {"name": "wardle"}, "spec": spec});
         http.create("/api/v1/namespaces/default/services", &service).await;
     }
+}
+
+/// An APIService whose Service has this port.
+fn api_service_of(port: u16) -> Value {
+    json!({"metadata": {"name": format!("v1alpha1.{GROUP}")}, "spec": {
+        "group": GROUP, "version": "v1alpha1", "groupPriorityMinimum": 2000, "versionPriority": 15,
+        "service": {"namespace": "default", "name": "wardle", "port": port},
+    }})
 }
 
 fn flunder(name: &str) -> Value {
@@ -302,6 +309,27 @@ async fn group_of_another_server_is_discovered() {
     http.delete(&format!("{API_SERVICES}/v1alpha1.{GROUP}")).await.expect(200);
     until_absent(&http).await;
     assert!(!http.get("/apis").await.text().contains(GROUP));
+}
+
+#[tokio::test]
+async fn unavailable_group_does_not_stop_the_garbage_collector() {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    let mut plane = Plane::start().await;
+    let http = plane.http();
+    http.create(API_SERVICES, &api_service_of(443)).await;
+    until_available(&http, "False", "ServiceNotFound").await;
+    plane.stop().await;
+    plane.start_again().await;
+    // The other client repeats requests that are answered with 503.
+    let unavailable = plane.kubectl().run(&["get", "--raw", VERSION]).await.refused();
+    assert!(unavailable.contains("ServiceUnavailable"), "{unavailable}");
+    let owner = http.create(MAPS, &json!({"metadata": {"name": "owner"}})).await;
+    let reference =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]});
+    let owned = json!({"metadata": {"name": "owned", "ownerReferences": [reference]}});
+    http.create(MAPS, &owned).await;
+    http.delete(&format!("{MAPS}/owner")).await.expect(200);
+    http.until_gone(&format!("{MAPS}/owned")).await;
 }
 
 #[tokio::test]

@@ -42,6 +42,8 @@ pub(super) struct FakeApiState {
     pub(super) compacted: u64,
     /// Whether every request fails without a response.
     pub(super) away: bool,
+    /// Paths that get 503, see [`FakeApi::set_unavailable`].
+    pub(super) unavailable: Vec<String>,
 }
 
 /// A write by a client.
@@ -262,6 +264,11 @@ impl FakeApi {
         if away {
             self.shared.cut.send_modify(|n| *n += 1);
         }
+    }
+
+    /// From now on, requests of these paths get 503. A path that ends with `/` stands for all paths below it.
+    pub fn set_unavailable(&self, paths: &[&str]) {
+        self.state().unavailable = paths.iter().map(|path| (*path).to_owned()).collect();
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, FakeApiState> {

@@ -38,6 +38,10 @@ pub(super) async fn answer(api: FakeApi, request: Request<Body>) -> Result<Reply
             return Err("the server is away".into());
         }
         state.requests.push(format!("{} {path}", parts.method));
+        let is_in = |given: &String| path == *given || given.ends_with('/') && path.starts_with(given);
+        if state.unavailable.iter().any(is_in) {
+            return Ok(status(&ErrorStatus(503, "ServiceUnavailable", "service unavailable".into())));
+        }
     }
     if let Some(document) = discovery(&path) {
         return fault(&api, "get", "discovery")

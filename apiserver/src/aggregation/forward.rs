@@ -14,6 +14,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use orlop_api::status::ApiError;
+use orlop_auth::request_info::{RequestInfo, RequestTarget};
 use percent_encoding::percent_decode_str;
 
 use super::{RemoteService, exchange, headers, target};
@@ -22,6 +23,10 @@ use crate::encode::answer;
 use crate::encode::negotiate::error_media;
 use crate::exchange::{header_text, user_of};
 use crate::state::Inner;
+
+/// Maximum duration of requests for the resources of a version. Clients discover all groups, and one server that does not respond must not
+/// delay them for long. Upstream: aggregatedDiscoveryTimeout.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends an authorized request to its server, and returns the response while it arrives.
 pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request: Request) -> Response {
@@ -38,7 +43,7 @@ pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request
         return failed(501, "the server does not forward requests with the header Upgrade");
     }
     let accept = header_text(request.headers(), header::ACCEPT);
-    let limit = (!info_of(&request).is_long_running()).then_some(server.config.request_timeout);
+    let limit = time_limit(&info_of(&request), server.config.request_timeout);
     let (mut parts, body) = request.into_parts();
     let user = match user_of(&parts.extensions) {
         Ok(user) => user.clone(),
@@ -66,6 +71,18 @@ pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request
             None => passed(server, &method, response, limit),
         },
         Err(why) => failed(503, &why),
+    }
+}
+
+/// The time limit of a request; `None` for watches and logs.
+fn time_limit(info: &RequestInfo, request_timeout: Duration) -> Option<Duration> {
+    match &info.target {
+        RequestTarget::Path(path) if path.trim_matches('/').split('/').count() == 3 => {
+            Some(DISCOVERY_TIMEOUT.min(request_timeout))
+        }
+        RequestTarget::Path(_) | RequestTarget::Resource(_) => {
+            (!info.is_long_running()).then_some(request_timeout)
+        }
     }
 }
 
@@ -128,6 +145,8 @@ fn passed(
 
 #[cfg(test)]
 mod tests {
+    use orlop_api::query::Query;
+
     use super::*;
 
     #[test]
@@ -147,6 +166,25 @@ mod tests {
             let status = StatusCode::from_u16(code).expect("a code");
             assert_eq!(rejection(status, &headers).is_some(), want, "{code} {has_location}");
         }
+    }
+
+    #[test]
+    fn discovery_has_a_short_time_limit() {
+        let request_timeout = Duration::from_secs(60);
+        for (method, uri, want) in [
+            ("GET", "/apis/g.example/v1", Some(5)),
+            ("GET", "/apis/g.example/v1/", Some(5)),
+            ("GET", "/apis/g.example/v1/things", Some(60)),
+            ("POST", "/apis/g.example/v1/things", Some(60)),
+            ("GET", "/apis/g.example/v1/things?watch=true", None),
+            ("GET", "/apis/g.example/v1/namespaces/n/things/x/log", None),
+        ] {
+            let request = Request::builder().method(method).uri(uri).body(Body::empty()).expect("a request");
+            let limit = time_limit(&RequestInfo::of_request(&request), request_timeout);
+            assert_eq!(limit, want.map(Duration::from_secs), "{method} {uri}");
+        }
+        let info = RequestInfo::of(&Method::GET, "/apis/g.example/v1", &Query::parse(None));
+        assert_eq!(time_limit(&info, Duration::from_secs(2)), Some(Duration::from_secs(2)));
     }
 
     #[test]

@@ -46,7 +46,8 @@ impl Outcome {
 /// others.
 pub async fn delete_all(client: &Client, namespace: &str) -> Outcome {
     let found = discover(client).await;
-    let mut outcome = Outcome { discovery_failures: found.failures, ..Outcome::default() };
+    let discovery_failures = found.failures.into_iter().map(|failure| failure.text).collect();
+    let mut outcome = Outcome { discovery_failures, ..Outcome::default() };
     let deletable = |s: &&Served| s.namespaced && s.can("delete") && s.can("list");
     let is_pods = |s: &Served| s.resource.group.is_empty() && s.resource.plural == "pods";
     for pods in found.served.iter().filter(deletable).filter(|s| is_pods(s)) {

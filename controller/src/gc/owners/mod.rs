@@ -4,10 +4,14 @@
 //! [`graph`] stores the ownership relations by UID. It is fed by watches of every resource that can be listed,
 //! watched and deleted: the informers of the other controllers where one exists, and metadata watches for the
 //! rest. The graph only proposes work: nothing is deleted before the object and its owners have been read live
-//! ([`attempt_to_delete`]). Discovery runs at startup and again whenever a CustomResourceDefinition changes.
+//! ([`attempt_to_delete`]).
+//!
+//! Discovery runs at startup, whenever a CustomResourceDefinition changes, and every 30 seconds, because other API servers come and go
+//! ([`repeated_discovery`]). If a kind cannot be listed, collection of the others starts 30 seconds later.
 
 pub mod attempt_to_delete;
 pub mod graph;
+mod repeated_discovery;
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
@@ -17,23 +21,27 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::ReplicationController;
-use kube::Client;
 use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta};
 use orlop_client::api::Api;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{Context, ControllerError};
-use crate::gc::discovery::{Served, discover};
+use crate::gc::discovery::Served;
 use attempt_to_delete::{Collector, Kinds};
 use graph::{Graph, Node, Work};
-use orlop_apimachinery::clock::Backoff;
 use orlop_client::api::Object;
 use orlop_client::informer::{Change, Informer, Registration};
 use orlop_client::informers::Informers;
 use orlop_client::names::{COMPONENT_GC, controller};
 use orlop_client::queue::WorkQueue;
 use orlop_client::worker;
+use repeated_discovery::RepeatedDiscovery;
+
+/// How long collection waits for the first lists of all kinds. Upstream: initialSyncTimeout.
+const INITIAL_SYNC_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time between two discoveries. Upstream: the period of Sync.
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Metadata of any object.
 pub type Meta = PartialObjectMeta<DynamicObject>;
@@ -41,9 +49,10 @@ pub type Meta = PartialObjectMeta<DynamicObject>;
 /// The controller.
 pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> {
     Box::pin(async move {
+        let mut discovery = RepeatedDiscovery::new(context.client.clone());
         let served = tokio::select! {
             () = context.shutdown.cancelled() => return Ok(()),
-            served = everything(&context.client) => served,
+            served = discovery.discover() => served,
         };
         let queue = WorkQueue::new(context.options.rate_limit);
         let graph: Arc<Mutex<Graph>> = Arc::default();
@@ -54,10 +63,12 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
             definitions: Arc::default(),
             running: HashMap::new(),
         };
-        let synced = join_all(watches.settle(&served));
+        let synced = tokio::time::timeout(INITIAL_SYNC_TIMEOUT, join_all(watches.settle(&served)));
         tokio::select! {
             () = context.shutdown.cancelled() => return Ok(()),
-            _ = synced => {}
+            synced = synced => if synced.is_err() {
+                tracing::warn!("the garbage collector starts although it has not read the objects of all kinds");
+            }
         }
         let recorder = context.recorder(COMPONENT_GC);
         let kinds = Kinds::new(served);
@@ -66,7 +77,7 @@ pub fn run(context: Context) -> BoxFuture<'static, Result<(), ControllerError>> 
         let work = worker::run_until(&context.shutdown, &queue, workers, context.other_syncs(name), |work| {
             collector.work(work)
         });
-        tokio::join!(work, watches.follow(kinds));
+        tokio::join!(work, watches.follow(discovery, kinds));
         Ok(())
     })
 }
@@ -132,14 +143,14 @@ impl Watches {
         (waiting, handlers)
     }
 
-    /// Runs discovery whenever a definition changes.
-    async fn follow(mut self, kinds: Kinds) {
+    /// Runs discovery whenever a definition changes, and regularly.
+    async fn follow(mut self, mut discovery: RepeatedDiscovery, kinds: Kinds) {
         let shutdown = self.context.shutdown.clone();
-        let client = self.context.client.clone();
         loop {
             let served = async {
-                self.definitions.notified().await;
-                everything(&client).await
+                // Either a definition has changed, or the time is over.
+                let _ = tokio::time::timeout(DISCOVERY_INTERVAL, self.definitions.notified()).await;
+                discovery.discover().await
             };
             let served = tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -155,28 +166,6 @@ impl Watches {
 /// Whether objects of this kind define custom kinds.
 fn is_definition(kind: &Served) -> bool {
     kind.resource.group == "apiextensions.k8s.io" && kind.resource.kind == "CustomResourceDefinition"
-}
-
-/// Groups without discovery that a log line lists.
-const LISTED_FAILURES: usize = 8;
-
-/// All resources that the server serves. A group that cannot be discovered may contain dependents, so collection
-/// does not start without it.
-async fn everything(client: &Client) -> Vec<Arc<Served>> {
-    let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-    loop {
-        let found = discover(client).await;
-        if found.failures.is_empty() {
-            return found.served.into_iter().map(Arc::new).collect();
-        }
-        let listed = found.failures.len().min(LISTED_FAILURES);
-        tracing::warn!(
-            count = found.failures.len(),
-            failures = found.failures[..listed].join("; "),
-            "the garbage collector waits for a complete discovery"
-        );
-        tokio::time::sleep(backoff.advance()).await;
-    }
 }
 
 /// Excludes Events: they are numerous, own nothing and expire by themselves.
