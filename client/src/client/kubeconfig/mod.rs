@@ -73,11 +73,11 @@ pub(super) async fn load(path: Option<&Path>, context: Option<String>) -> Result
 
 /// Whether the proxy of the environment does not apply to a server.
 fn is_direct(server: &http::Uri) -> bool {
-    let no_proxy = ["NO_PROXY", "no_proxy"].iter().find_map(std::env::var_os).unwrap_or_default();
+    let no_proxy = no_proxy::of_environment(|name| std::env::var_os(name));
     let port = server.port_u16().unwrap_or(if server.scheme_str() == Some("http") { 80 } else { 443 });
     // The proxy is that of HTTPS_PROXY.
     server.scheme_str() == Some("http")
-        || no_proxy::is_direct(server.host().unwrap_or_default(), port, &no_proxy.to_string_lossy())
+        || no_proxy::is_direct(server.host().unwrap_or_default(), port, &no_proxy)
 }
 
 /// The files of a kubeconfig as text.

@@ -2,7 +2,15 @@
 //!
 //! Upstream: golang.org/x/net `http/httpproxy`.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
+
+/// The servers that are reached directly, as the environment names them: the first of the two variables that is not empty.
+pub(super) fn of_environment(variable: impl Fn(&str) -> Option<OsString>) -> String {
+    let mut values = ["NO_PROXY", "no_proxy"].into_iter().filter_map(variable);
+    let first = values.find(|value| !value.is_empty());
+    first.unwrap_or_default().to_string_lossy().into_owned()
+}
 
 /// Whether a server is reached directly although `HTTPS_PROXY` names a proxy: it is this machine, or `NO_PROXY` contains its host.
 pub(super) fn is_direct(host: &str, port: u16, no_proxy: &str) -> bool {
@@ -68,6 +76,21 @@ fn is_within(address: IpAddr, network: &str, bits: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn first_variable_that_is_not_empty_counts() {
+        for (upper, lower, want) in [
+            (None, None, ""),
+            (Some("a"), None, "a"),
+            (None, Some("b"), "b"),
+            (Some("a"), Some("b"), "a"),
+            (Some(""), Some("b"), "b"),
+            (Some(""), Some(""), ""),
+        ] {
+            let variable = |name: &str| if name == "NO_PROXY" { upper } else { lower }.map(OsString::from);
+            assert_eq!(of_environment(variable), want, "{upper:?} {lower:?}");
+        }
+    }
 
     #[test]
     fn entries_match_hosts_as_in_go() {
