@@ -49,11 +49,18 @@ impl UnreadBody {
 
     /// Discards the rest of the body, or announces the end of the connection.
     pub(crate) async fn finish(self, mut response: Response) -> Response {
-        let rest = self.rest.lock().take();
-        let Some(rest) = rest.filter(|_| response.status() != StatusCode::SWITCHING_PROTOCOLS) else {
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return response;
+        }
+        // Before `rest` is read: a task that drops the body now puts the rest there.
+        let is_in_use = Arc::strong_count(&self.rest) > 1;
+        let rest = self.rest.lock().take();
+        let is_read = match rest {
+            // A task that forwards the body can read it still, or drop it later.
+            None => !is_in_use,
+            Some(_) if self.waits => false,
+            Some(rest) => tokio::time::timeout(DISCARD_TIME, discard(rest)).await.unwrap_or(false),
         };
-        let is_read = !self.waits && tokio::time::timeout(DISCARD_TIME, discard(rest)).await.unwrap_or(false);
         if !is_read {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -140,9 +147,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn rest_of_a_body_is_discarded_or_the_connection_ends() {
+        let in_another_task = Arc::new(Mutex::new(None));
+        let forwarded = in_another_task.clone();
         let router = Router::new()
             .route("/read", post(async |body: Bytes| body.len().to_string()))
             .route("/refuse", post(async || StatusCode::UNAUTHORIZED))
+            .route("/forward", post(async move |body: Body| *forwarded.lock() = Some(body)))
             .layer(from_fn(async |mut request: Request, next: Next| {
                 let unread = UnreadBody::of(&mut request);
                 let response = next.run(request).await;
@@ -158,6 +168,8 @@ mod tests {
             ("4 endless", "/refuse", Version::HTTP_11, false, 10, true, (64, true)),
             ("5 not sent yet", "/refuse", Version::HTTP_11, true, 10, false, (0, true)),
             ("6 HTTP/2", "/refuse", Version::HTTP_2, false, 10, false, (0, false)),
+            ("7 in another task", "/forward", Version::HTTP_11, false, 10, false, (0, true)),
+            ("8 in another task, HTTP/2", "/forward", Version::HTTP_2, false, 10, false, (0, false)),
         ] {
             let (body, count) = body(size, is_endless);
             let mut request = Request::post(path).version(version).body(body).unwrap();
