@@ -1,13 +1,16 @@
 //! Bodies and headers of requests and responses.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::BodyExt as _;
 use orlop_auth::UserInfo;
+use orlop_auth::request_info::RequestInfo;
 use orlop_store::{MemoryBudget, OutOfMemory, ReservedMemory};
 
 use crate::metrics::OpenWatch;
@@ -46,6 +49,14 @@ pub(crate) fn hold(response: Response, open_watch: OpenWatch) -> Response {
 /// 500: the request did not pass authentication. No request runs without a user.
 pub(crate) fn user_of(extensions: &Extensions) -> Result<&UserInfo, ApiError> {
     extensions.get().ok_or_else(|| ApiError::internal("no user found for request"))
+}
+
+/// The attributes of a request; an earlier step may have computed them.
+pub(crate) fn info_of(request: &Request) -> Cow<'_, RequestInfo> {
+    match request.extensions().get::<Arc<RequestInfo>>() {
+        Some(info) => Cow::Borrowed(info),
+        None => Cow::Owned(RequestInfo::of_request(request)),
+    }
 }
 
 pub(crate) fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {

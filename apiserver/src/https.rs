@@ -1,5 +1,6 @@
 //! Connections to HTTPS servers: webhooks of admission, OpenID Connect issuers, and aggregated API servers.
 
+use std::fmt::Display;
 use std::sync::{Arc, LazyLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -18,10 +19,15 @@ use crate::certificate_path;
 const SYSTEM_CERTIFICATES: [&str; 2] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
+/// A host and a port in the form of a URL.
+pub(crate) fn host_port(host: &str, port: impl Display) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 /// Connects, with the errors of Go.
 pub(crate) async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
     use std::io::ErrorKind;
-    let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let shown = host_port(host, port);
     TcpStream::connect((host, port)).await.map_err(|error| match error.kind() {
         ErrorKind::ConnectionRefused => format!("dial tcp {shown}: connect: connection refused"),
         ErrorKind::HostUnreachable => format!("dial tcp {shown}: connect: no route to host"),

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::condition::Availability;
 use super::{Aggregation, RemoteService, discovered, exchange};
+use crate::https;
 
 /// Maximum duration of a check.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -34,8 +35,7 @@ impl Checked {
 /// Requests the resources of a version.
 pub(super) async fn check(remote: &RemoteService, aggregation: &Aggregation) -> Checked {
     let shown = match &remote.address {
-        Ok((host, port)) if host.contains(':') => format!("https://[{host}]:{port}{}", remote.path()),
-        Ok((host, port)) => format!("https://{host}:{port}{}", remote.path()),
+        Ok((host, port)) => format!("https://{}{}", https::host_port(host, port), remote.path()),
         Err(why) => return Checked::without_resources(Availability::Failed(why.clone())),
     };
     let read = tokio::time::timeout(WITHIN, read(remote, aggregation, &shown)).await;

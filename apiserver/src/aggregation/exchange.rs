@@ -21,8 +21,7 @@ pub(super) async fn send(
     mut request: Request<Body>,
 ) -> Result<Response<Incoming>, String> {
     let (host, port) = remote.address.as_ref().map_err(Clone::clone)?;
-    let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    let shown = HeaderValue::try_from(shown).map_err(|error| error.to_string())?;
+    let shown = HeaderValue::try_from(https::host_port(host, port)).map_err(|error| error.to_string())?;
     request.headers_mut().insert(header::HOST, shown);
     aggregation.via.mark(request.headers_mut());
     let tls = TlsConnector::from(remote.tls(aggregation.identity.as_ref())?);

@@ -18,10 +18,9 @@ use orlop_auth::request_info::{RequestInfo, RequestTarget};
 use percent_encoding::percent_decode_str;
 
 use super::{RemoteService, exchange, headers, target};
-use crate::authorization::info_of;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
-use crate::exchange::{header_text, user_of};
+use crate::exchange::{header_text, info_of, user_of};
 use crate::state::Inner;
 
 /// Maximum duration of requests for the resources of a version. Clients discover all groups, and one server that does not respond must not

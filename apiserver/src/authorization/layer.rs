@@ -1,6 +1,5 @@
 //! The filter that rejects requests that are not permitted, before their body is read.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::Request;
@@ -19,7 +18,7 @@ use crate::audit::context::AuditContext;
 use crate::authentication::InThisProcess;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
-use crate::exchange::{header_text, user_of};
+use crate::exchange::{header_text, info_of, user_of};
 use crate::limits::{Client, client_of};
 use crate::registry::Names;
 use crate::state::Inner;
@@ -149,14 +148,6 @@ fn restricted<'r>(
         audited.authorized(true, "");
     }
     Ok(user)
-}
-
-/// The attributes of a request; an earlier step may have computed them.
-pub(crate) fn info_of(request: &Request) -> Cow<'_, RequestInfo> {
-    match request.extensions().get::<Arc<RequestInfo>>() {
-        Some(info) => Cow::Borrowed(info),
-        None => Cow::Owned(RequestInfo::of_request(request)),
-    }
 }
 
 /// A restricted user and its request.

@@ -25,7 +25,7 @@ use orlop_store::Kv;
 
 pub(crate) use forbidden::forbidden;
 use last_modes::LastModes;
-pub(crate) use layer::{authorize, impersonate, info_of, may_blocking, may_create, right};
+pub(crate) use layer::{authorize, impersonate, may_blocking, may_create, right};
 use stored_graph::StoredGraph;
 use stored_rbac::StoredRbac;
 pub use webhook::AuthorizationWebhookConfig;

@@ -9,10 +9,9 @@ use orlop_api::query::Query;
 use orlop_api::status::ApiError;
 use orlop_apimachinery::{duration, quoted};
 
-use crate::authorization::info_of;
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
-use crate::exchange::{header_text, wants_pretty};
+use crate::exchange::{header_text, info_of, wants_pretty};
 
 /// The response to a request whose `timeout` is no duration, whatever its path; `None` for all others. Long-running requests ignore the
 /// parameter.

@@ -1,7 +1,7 @@
 //! Classification of a request, and the client that it is attributed to.
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use axum::extract::Request;
 use http::Method;
@@ -10,10 +10,10 @@ use super::connection::Connection;
 use super::fair_queue::Client;
 use crate::authentication::InThisProcess;
 use crate::custom::Kinds;
+use crate::exchange::info_of;
 use crate::handler::long_running;
 use orlop_api::query::Query;
 use orlop_auth::UserInfo;
-use orlop_auth::request_info::RequestInfo;
 
 /// The class of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,15 +48,6 @@ fn may_be_watch(request: &Request) -> bool {
         && (hint(request.uri().path()) || request.uri().query().is_some_and(hint))
 }
 
-/// Whether a request for another server is a watch or stays open like one. The kinds of that server are not known here, so this is
-/// decided as for the time limit: requests without one must not hold permits of the others.
-fn is_forwarded_watch(request: &Request) -> bool {
-    match request.extensions().get::<Arc<RequestInfo>>() {
-        Some(info) => info.is_long_running(),
-        None => RequestInfo::of_request(request).is_long_running(),
-    }
-}
-
 /// Classifies a request. `is_forwarded` is true if another server serves it.
 pub(super) fn sort(kinds: &Kinds, request: &Request, is_forwarded: bool) -> Sort {
     let path = request.uri().path();
@@ -65,7 +56,9 @@ pub(super) fn sort(kinds: &Kinds, request: &Request, is_forwarded: bool) -> Sort
     }
     let own = request.extensions().get::<InThisProcess>().is_some();
     let is_watch = match is_forwarded {
-        true => is_forwarded_watch(request),
+        // The kinds of that server are not known here, so this is decided as for the time limit: requests without one must not hold
+        // permits of the others.
+        true => info_of(request).is_long_running(),
         false => {
             may_be_watch(request)
                 && long_running::is_watch(kinds, request.method(), path, &Query::parse(request.uri().query()))

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::dispatch;
 use crate::encode::stored;
+use crate::https;
 use crate::projection::Projection;
 use crate::registry;
 use crate::verbs::connect_admission;
@@ -260,8 +261,7 @@ fn address_of(node: &Object) -> Result<String, ApiError> {
         return Err(ApiError::plain_internal("no preferred addresses found; known addresses: []"));
     };
     let host = best.get("address").and_then(Value::as_str).unwrap_or_default();
-    let port = port_of(node);
-    Ok(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+    Ok(https::host_port(host, port_of(node)))
 }
 
 #[cfg(test)]
