@@ -138,7 +138,8 @@ fn seen(method: &Method, path: &str, headers: &HeaderMap, body: &str) -> Value {
         headers.get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect()
     };
     json!({"method": method.as_str(), "path": path, "user": all("x-remote-user"), "groups": all("x-remote-group"),
-        "credentials": [all("authorization"), all("cookie"), all("impersonate-user")], "via": all("via"), "body": body})
+        "credentials": [all("authorization"), all("cookie"), all("impersonate-user")], "via": all("via"),
+        "clients": all("x-forwarded-for"), "audit": all("audit-id"), "body": body})
 }
 
 async fn respond(State(behavior): State<Arc<Behavior>>, request: Request) -> Response {
@@ -213,6 +214,8 @@ async fn requests_of_a_group_reach_its_server() {
     assert_eq!(got["path"], format!("{FLUNDERS}/x?pretty=false"));
     assert_eq!(got["user"], json!(["system:admin"]));
     assert_eq!(got["groups"], json!(["system:masters", "system:authenticated"]));
+    assert_eq!(got["clients"], json!(["127.0.0.1"]));
+    assert_eq!(got["audit"], json!([answer.header("audit-id")]), "both servers record the same ID");
     assert!(!answer.headers.contains_key("set-cookie"), "a cookie would belong to this server's origin");
     let posted = http.post(FLUNDERS, &json!({"kind": "Flunder"})).await.expect(200);
     assert_eq!((&posted["method"], &posted["body"]), (&json!("POST"), &json!(r#"{"kind":"Flunder"}"#)));

@@ -55,7 +55,7 @@ impl HandlerChain {
 
     async fn handle(self: Arc<Self>, request: Request) -> Response {
         let server = &*self.server;
-        handler::frame(server, request, |request| async {
+        handler::frame(request, |request| async {
             match &server.audit {
                 None => self.admitted(request).await,
                 Some(audit) => {

@@ -5,17 +5,18 @@ use std::time::Duration;
 use axum::body::Body;
 use http::{Request, header};
 use http_body_util::{BodyExt as _, Limited};
+use orlop_auth::UserInfo;
 use serde_json::Value;
 
 use super::condition::Availability;
-use super::{Aggregation, RemoteService, discovered, exchange};
+use super::{Aggregation, RemoteService, discovered, exchange, headers};
 use crate::https;
 
 /// Maximum duration of a check.
 const WITHIN: Duration = Duration::from_secs(5);
 /// Maximum size of the list of resources, bytes.
 const LONGEST: usize = 512 << 10;
-/// The user of the check, which may read the resources in any case.
+/// The user of the check, and a group that may read the resources in any case.
 const USER: (&str, &str) = ("system:kube-aggregator", "system:masters");
 
 /// The result of a check.
@@ -54,12 +55,9 @@ async fn read(
     aggregation: &Aggregation,
     shown: &str,
 ) -> Result<Option<Vec<Value>>, String> {
-    let request = Request::get(remote.path())
-        .header(header::ACCEPT, "application/json")
-        .header("x-remote-user", USER.0)
-        .header("x-remote-group", USER.1)
-        .body(Body::empty())
-        .map_err(|error| error.to_string())?;
+    let request = Request::get(remote.path()).header(header::ACCEPT, "application/json");
+    let mut request = request.body(Body::empty()).map_err(|error| error.to_string())?;
+    headers::forwarded(request.headers_mut(), &UserInfo::new(USER.0, [USER.1.to_owned()]), None)?;
     let response = exchange::send(remote, aggregation, request).await;
     let response = response.map_err(|why| format!("Get {shown:?}: {why}"))?;
     if !response.status().is_success() {

@@ -24,6 +24,7 @@ use super::{RemoteService, exchange, headers, target};
 use crate::encode::answer;
 use crate::encode::negotiate::error_media;
 use crate::exchange::{header_text, info_of, user_of};
+use crate::limits::connection::Connection;
 use crate::state::Inner;
 
 /// Maximum duration of requests for the resources of a version. Clients discover all groups, and one server that does not respond must not
@@ -51,7 +52,10 @@ pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request
         Ok(user) => user.clone(),
         Err(error) => return answer::error(&error, error_media(accept.as_deref()), false),
     };
-    headers::forwarded(&mut parts.headers, &user);
+    let peer = parts.extensions.get::<Connection>().map(|connection| connection.peer().ip().to_canonical());
+    if let Err(why) = headers::forwarded(&mut parts.headers, &user, peer) {
+        return failed(503, &why);
+    }
     let Ok(uri) = target::target(&parts.uri) else { return failed(400, "the path is invalid") };
     (parts.uri, parts.version) = (uri, Version::HTTP_11);
     let method = parts.method.clone();

@@ -1,10 +1,14 @@
 //! The headers of forwarded requests, and of the responses to them. Pure.
 
+use std::net::IpAddr;
+
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use orlop_auth::UserInfo;
 use orlop_auth::front_proxy;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::audit::id::AUDIT_ID;
 
 /// Headers of one connection (RFC 9110, section 7.6.1).
 const OF_CONNECTION: [HeaderName; 7] = [
@@ -20,6 +24,7 @@ const KEEP_ALIVE: &str = "keep-alive";
 const PROXY_CONNECTION: &str = "proxy-connection";
 /// Credentials for this server only.
 const CREDENTIALS: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::SEC_WEBSOCKET_PROTOCOL];
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const IMPERSONATE: &str = "impersonate-";
 
 /// The headers of a response that reach the client. Others could act on the origin of this server in a browser.
@@ -59,10 +64,20 @@ const HEADER_NAME: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'|')
     .remove(b'~');
 
-/// Replaces the credentials of a request by the name of its user.
+/// Replaces the credentials of a request by the name of its user, and appends the address of the client. `Audit-ID` stays, even if
+/// `Connection` names it.
 ///
-/// Upstream: client-go `transport/round_trippers.go` (SetAuthProxyHeaders).
-pub(super) fn forwarded(headers: &mut HeaderMap, user: &UserInfo) {
+/// Upstream: client-go `transport/round_trippers.go` (SetAuthProxyHeaders), kube-aggregator `pkg/apiserver/handler_proxy.go`
+/// (NewRequestForProxy).
+///
+/// # Errors
+/// No header can hold a name of the user. Without it, the other server would see another user. The text is Go's.
+pub(super) fn forwarded(
+    headers: &mut HeaderMap,
+    user: &UserInfo,
+    peer: Option<IpAddr>,
+) -> Result<(), String> {
+    let audit_id = headers.remove(AUDIT_ID);
     front_proxy::remove_headers(None, headers);
     remove_connection(headers);
     for name in &CREDENTIALS {
@@ -75,25 +90,46 @@ pub(super) fn forwarded(headers: &mut HeaderMap, user: &UserInfo) {
     }
     headers.remove(header::HOST);
     headers.remove(header::EXPECT);
-    let mut set = |name: HeaderName, text: &str| {
-        // A name with a line break cannot be sent; without it the other server rejects the request.
-        if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
+    if let Some(id) = audit_id {
+        headers.insert(AUDIT_ID, id);
+    }
+    if let Some(peer) = peer {
+        append_forwarded_for(headers, peer);
+    }
+    let mut set = |name: HeaderName, text: &str| match HeaderValue::from_bytes(text.as_bytes()) {
+        Ok(value) => {
             headers.append(name, value);
+            Ok(())
         }
+        Err(_) => Err(format!("net/http: invalid header field value for \"{name}\"")),
     };
-    set(HeaderName::from_static("x-remote-user"), &user.username);
+    set(HeaderName::from_static("x-remote-user"), &user.username)?;
     if !user.uid.is_empty() {
-        set(HeaderName::from_static("x-remote-uid"), &user.uid);
+        set(HeaderName::from_static("x-remote-uid"), &user.uid)?;
     }
     for group in &user.groups {
-        set(HeaderName::from_static("x-remote-group"), group);
+        set(HeaderName::from_static("x-remote-group"), group)?;
     }
     for (key, values) in &user.extra {
         let key = utf8_percent_encode(&key.to_lowercase(), HEADER_NAME).to_string().to_lowercase();
-        let Ok(name) = HeaderName::try_from(format!("x-remote-extra-{key}")) else { continue };
+        let name = HeaderName::try_from(format!("x-remote-extra-{key}"));
+        let name = name.map_err(|_| "net/http: invalid header field name".to_owned())?;
         for value in values {
-            set(name.clone(), value);
+            set(name.clone(), value)?;
         }
+    }
+    Ok(())
+}
+
+/// Appends the address of the client to those that earlier proxies have sent, in one header.
+///
+/// Upstream: Go's `net/http/httputil` (ReverseProxy).
+fn append_forwarded_for(headers: &mut HeaderMap, peer: IpAddr) {
+    let peer = peer.to_string();
+    let earlier = headers.get_all(X_FORWARDED_FOR).iter().map(HeaderValue::as_bytes);
+    let all: Vec<&[u8]> = earlier.chain([peer.as_bytes()]).collect();
+    if let Ok(value) = HeaderValue::from_bytes(&all.join(&b", "[..])) {
+        headers.insert(X_FORWARDED_FOR, value);
     }
 }
 
@@ -187,7 +223,7 @@ mod tests {
             groups: vec!["g".to_owned(), "system:authenticated".to_owned()],
             extra,
         };
-        forwarded(&mut sent, &user);
+        forwarded(&mut sent, &user, None).expect("a user");
         assert_eq!(
             shown(&sent),
             [
@@ -203,11 +239,61 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_header_can_have_are_omitted() {
-        let user = UserInfo::new("a\nx-remote-group: system:masters", ["g".to_owned()]);
-        let mut sent = HeaderMap::new();
-        forwarded(&mut sent, &user);
-        assert_eq!(shown(&sent), ["x-remote-group: g", "x-remote-group: system:authenticated"]);
+    fn names_that_no_header_can_hold_fail_the_request() {
+        let (bad, ok) = ("a\nx-remote-group: system:masters", "a\u{e9} b");
+        for (case, name, uid, group, extra, want) in [
+            ("1 all can be sent", ok, ok, ok, ok, None),
+            ("2 the user", bad, ok, ok, ok, Some("x-remote-user")),
+            ("3 the UID", ok, bad, ok, ok, Some("x-remote-uid")),
+            ("4 a group", ok, ok, bad, ok, Some("x-remote-group")),
+            ("5 an extra attribute", ok, ok, ok, bad, Some("x-remote-extra-k")),
+        ] {
+            let user = UserInfo {
+                username: name.to_owned(),
+                uid: uid.to_owned(),
+                groups: vec![group.to_owned()],
+                extra: BTreeMap::from([("k".to_owned(), vec![extra.to_owned()])]),
+            };
+            let error = forwarded(&mut HeaderMap::new(), &user, None).err();
+            let want = want.map(|name| format!("net/http: invalid header field value for \"{name}\""));
+            assert_eq!(error, want, "{case}");
+        }
+    }
+
+    #[test]
+    fn address_of_the_client_follows_those_of_proxies() {
+        for (case, sent, peer, want) in [
+            ("1 the first proxy", vec![], Some("10.0.0.1"), Some("10.0.0.1")),
+            ("2 another proxy", vec![("x-forwarded-for", "1.1.1.1")], Some("::1"), Some("1.1.1.1, ::1")),
+            (
+                "3 several headers",
+                vec![("x-forwarded-for", "1.1.1.1, 2.2.2.2"), ("x-forwarded-for", "3.3.3.3")],
+                Some("10.0.0.1"),
+                Some("1.1.1.1, 2.2.2.2, 3.3.3.3, 10.0.0.1"),
+            ),
+            (
+                "4 a header of the connection",
+                vec![("x-forwarded-for", "1.1.1.1"), ("connection", "x-forwarded-for")],
+                Some("10.0.0.1"),
+                Some("10.0.0.1"),
+            ),
+            ("5 no address", vec![("x-forwarded-for", "1.1.1.1")], None, Some("1.1.1.1")),
+            ("6 none", vec![], None, None),
+        ] {
+            let mut sent = headers(&sent);
+            let peer = peer.map(|peer| peer.parse().expect("an address"));
+            forwarded(&mut sent, &UserInfo::new("ann", []), peer).expect("a user");
+            let found: Vec<&str> =
+                sent.get_all("x-forwarded-for").iter().map(|value| value.to_str().expect("text")).collect();
+            assert_eq!(found, Vec::from_iter(want), "{case}");
+        }
+    }
+
+    #[test]
+    fn connection_cannot_remove_the_audit_id() {
+        let mut sent = headers(&[("audit-id", "7"), ("connection", "audit-id")]);
+        forwarded(&mut sent, &UserInfo::new("ann", []), None).expect("a user");
+        assert_eq!(sent.get("audit-id").map(HeaderValue::as_bytes), Some(&b"7"[..]));
     }
 
     #[test]

@@ -53,12 +53,12 @@ const NO_CONTENT_POLICY: &str = "default-src 'none'; frame-ancestors 'none'; san
 /// Adds the headers that upstream sends to every response. A request that panics also gets a response, so that a
 /// panic ends neither its connection nor a controller in this process.
 pub(crate) async fn frame<F: Future<Output = Response>>(
-    server: &Inner,
     mut request: axum::extract::Request,
     next: impl FnOnce(axum::extract::Request) -> F,
 ) -> Response {
     let audit = id::of(request.headers());
-    if let Some(id) = audit.clone().filter(|_| server.audit.is_some()) {
+    // For the audit log of this server, and for that of another server to which the request is forwarded.
+    if let Some(id) = audit.clone() {
         request.headers_mut().insert(AUDIT_ID, id);
     }
     let path = request.uri().path().to_owned();
