@@ -44,6 +44,8 @@ struct Behavior {
     events: Semaphore,
     /// Whether its resource list has another status code at each request.
     is_changing: AtomicBool,
+    /// Whether its resource list is another document.
+    is_unreadable: AtomicBool,
     /// The number of requests for its resource list.
     checks: AtomicU16,
 }
@@ -71,6 +73,7 @@ impl Remote {
         let behavior = Arc::new(Behavior {
             events: Semaphore::new(0),
             is_changing: AtomicBool::new(false),
+            is_unreadable: AtomicBool::new(false),
             checks: AtomicU16::new(0),
         });
         let app = Router::new().fallback(respond).with_state(behavior.clone());
@@ -153,6 +156,7 @@ async fn respond(State(behavior): State<Arc<Behavior>>, request: Request) -> Res
         VERSION if behavior.is_changing.load(Ordering::Relaxed) => {
             http::StatusCode::from_u16(500 + checks % 100).unwrap().into_response()
         }
+        VERSION if behavior.is_unreadable.load(Ordering::Relaxed) => json(json!({"kind": "Status"})),
         VERSION => json(
             json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{GROUP}/v1alpha1"),
             "resources": [{"name": "flunders", "singularName": "flunder", "namespaced": true, "kind": "Flunder",
@@ -198,6 +202,15 @@ async fn until_absent(http: &Http) {
         if answer.code == 404 { Ok(()) } else { Err(answer.text()) }
     })
     .await;
+}
+
+/// The version of the group in aggregated discovery.
+async fn aggregated(http: &Http) -> Value {
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let request = http::Request::get("/apis").header("accept", accept).body(Vec::new()).unwrap();
+    let document = http.try_send(request).await.unwrap().expect(200);
+    let items = document["items"].as_array().unwrap();
+    items.iter().find(|item| item["metadata"]["name"] == GROUP).expect("the group")["versions"][0].clone()
 }
 
 #[tokio::test]
@@ -271,15 +284,7 @@ async fn group_of_another_server_is_discovered() {
     assert!(place("resource.k8s.io") < place(GROUP), "groups of a higher priority are first: {names:?}");
     let group = http.get(&format!("/apis/{GROUP}")).await.expect(200);
     assert_eq!(group["preferredVersion"]["groupVersion"], format!("{GROUP}/v1alpha1"));
-    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    let aggregated = async || {
-        let request = http::Request::get("/apis").header("accept", accept).body(Vec::new()).unwrap();
-        let document = http.try_send(request).await.unwrap().expect(200);
-        let items = document["items"].as_array().unwrap().clone();
-        items.into_iter().find(|item| item["metadata"]["name"] == GROUP).expect("the group")["versions"][0]
-            .clone()
-    };
-    let version = aggregated().await;
+    let version = aggregated(&http).await;
     assert_eq!(
         (&version["freshness"], &version["resources"][0]["resource"]),
         (&json!("Current"), &json!("flunders"))
@@ -300,7 +305,7 @@ async fn group_of_another_server_is_discovered() {
     assert!(unavailable.contains("ServiceUnavailable"), "{unavailable}");
     http.until("/apis", "the group is listed still", |groups| groups["groups"].to_string().contains(GROUP))
         .await;
-    let version = aggregated().await;
+    let version = aggregated(&http).await;
     assert_eq!(
         (&version["freshness"], &version["resources"][0]["resource"]),
         (&json!("Stale"), &json!("flunders"))
@@ -312,6 +317,18 @@ async fn group_of_another_server_is_discovered() {
     http.delete(&format!("{API_SERVICES}/v1alpha1.{GROUP}")).await.expect(200);
     until_absent(&http).await;
     assert!(!http.get("/apis").await.text().contains(GROUP));
+}
+
+#[tokio::test]
+async fn version_without_a_list_is_stale() {
+    let remote = Remote::start().await;
+    remote.behavior.is_unreadable.store(true, Ordering::Relaxed);
+    let (plane, _certificates) = remote.plane().await;
+    let http = plane.http();
+    remote.register(&http).await;
+    until_available(&http, "True", "Passed").await;
+    let version = aggregated(&http).await;
+    assert_eq!((&version["freshness"], &version["resources"]), (&json!("Stale"), &json!([])));
 }
 
 #[tokio::test]

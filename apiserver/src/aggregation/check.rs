@@ -35,10 +35,8 @@ impl Checked {
 
 /// Requests the resources of a version.
 pub(super) async fn check(remote: &RemoteService, aggregation: &Aggregation) -> Checked {
-    let shown = match &remote.address {
-        Ok((host, port)) => format!("https://{}{}", https::host_port(host, port), remote.path()),
-        Err(why) => return Checked::without_resources(Availability::Failed(why.clone())),
-    };
+    let address = remote.address.as_ref().map(|(host, port)| https::host_port(host, port));
+    let shown = format!("https://{}{}", address.unwrap_or_default(), remote.path());
     let read = tokio::time::timeout(WITHIN, read(remote, aggregation, &shown)).await;
     let read = read.unwrap_or_else(|_| Err(format!("Get {shown:?}: context deadline exceeded")));
     match read {

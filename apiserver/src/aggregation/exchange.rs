@@ -20,7 +20,7 @@ pub(super) async fn send(
     aggregation: &Aggregation,
     mut request: Request<Body>,
 ) -> Result<Response<Incoming>, String> {
-    let (host, port) = remote.address.as_ref().map_err(Clone::clone)?;
+    let (host, port) = remote.address.as_ref().ok_or("the server has no address")?;
     let shown = HeaderValue::try_from(https::host_port(host, port)).map_err(|error| error.to_string())?;
     request.headers_mut().insert(header::HOST, shown);
     aggregation.via.mark(request.headers_mut());

@@ -18,15 +18,12 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::check::{self, Checked};
 use super::condition::{self, Availability, ServicePort};
+use super::resolve::{FollowedKinds, Target, resolve};
 use super::schedule::{CHECK_EVERY, Schedule};
 use super::{RemoteService, Remotes, write};
-use crate::dispatch;
 use crate::encode::stored;
-use crate::encode::undecoded::UndecodedRecord;
 use crate::projection::Projection;
-use crate::registry::api_service::GROUP;
-use crate::registry::{Kind, by_resource};
-use crate::services::backend::{NoBackend, backend};
+use crate::registry::Kind;
 use crate::state::Inner;
 
 /// The time for which changes of Services and EndpointSlices are collected.
@@ -34,47 +31,11 @@ const COLLECT: Duration = Duration::from_millis(500);
 /// The delay before a watch that has ended is opened again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// The kinds that are followed.
-#[derive(Clone, Copy)]
-struct FollowedKinds {
-    api_services: &'static dyn Kind,
-    services: &'static dyn Kind,
-    slices: &'static dyn Kind,
-}
-
 /// An APIService of another server, or one of this server whose condition is wrong.
 struct Entry {
     object: Object,
     /// `None` until it is resolved for the first time.
     target: Option<Target>,
-}
-
-/// The subject of a check.
-#[derive(Clone)]
-struct Target {
-    /// `None` for a version of this server.
-    remote: Option<Arc<RemoteService>>,
-    /// The result, if it is known without a request.
-    known: Option<Availability>,
-}
-
-impl Target {
-    fn is_same(&self, other: &Target) -> bool {
-        match (&self.remote, &other.remote) {
-            (Some(one), Some(other)) => one.has_same_target(other),
-            (None, None) => true,
-            (Some(_), None) | (None, Some(_)) => false,
-        }
-    }
-
-    /// Keeps the result of the last check, whose condition may not be written yet.
-    fn copy_availability(&mut self, former: &Target) {
-        if let (Some(remote), Some(former)) = (&mut self.remote, &former.remote)
-            && remote.is_available != former.is_available
-        {
-            *remote = Arc::new(remote.checked(former.is_available, None));
-        }
-    }
 }
 
 /// A completed step of a check.
@@ -96,17 +57,11 @@ struct Follower {
 
 /// Publishes the servers until this one closes.
 pub(crate) async fn follow(server: Arc<Inner>) {
-    let (Some(api_services), Some(services), Some(slices)) = (
-        by_resource(GROUP, "v1", "apiservices"),
-        by_resource("", "v1", "services"),
-        by_resource("discovery.k8s.io", "v1", "endpointslices"),
-    ) else {
-        return;
-    };
+    let Some(kinds) = FollowedKinds::registered() else { return };
     let closing = server.closing.clone();
     let mut follower = Follower {
         server: server.clone(),
-        kinds: FollowedKinds { api_services, services, slices },
+        kinds,
         entries: BTreeMap::new(),
         unresolved: BTreeSet::new(),
         schedule: Schedule::default(),
@@ -228,29 +183,28 @@ impl Follower {
 
     /// Finds the servers of new and changed APIServices, and requests their checks.
     async fn resolve(&mut self) {
-        let objects: Vec<(Key, Object)> = std::mem::take(&mut self.unresolved)
-            .into_iter()
-            .filter_map(|key| self.entries.get(&key).map(|entry| (key.clone(), entry.object.clone())))
-            .collect();
-        if objects.is_empty() {
+        let of_key = |key: Key| {
+            let entry = self.entries.get(&key)?;
+            Some((key, entry.object.clone(), entry.target.clone()))
+        };
+        let unresolved: Vec<_> =
+            std::mem::take(&mut self.unresolved).into_iter().filter_map(of_key).collect();
+        if unresolved.is_empty() {
             return;
         }
-        let (head, former, kinds) = (self.server.store.head(), self.server.aggregation.now(), self.kinds);
+        let (head, kinds) = (self.server.store.head(), self.kinds);
         let resolved = tokio::task::spawn_blocking(move || {
-            let of = |(key, object)| (key, resolve(&head, kinds, &object, &former));
-            objects.into_iter().map(of).collect::<Vec<_>>()
+            let of = |(key, object, former): (Key, Object, Option<Target>)| {
+                (key, resolve(&head, kinds, &object, former.as_ref().and_then(Target::remote)))
+            };
+            unresolved.into_iter().map(of).collect::<Vec<_>>()
         });
         let Ok(resolved) = resolved.await else { return };
         let now = Instant::now();
-        for (key, found) in resolved {
+        for (key, target) in resolved {
             let Some(entry) = self.entries.get_mut(&key) else { continue };
-            let mut target = match found {
-                Some((remote, known)) => Target { remote: Some(remote), known },
-                None => Target { remote: None, known: Some(Availability::Local) },
-            };
-            match entry.target.as_ref().filter(|former| former.is_same(&target)) {
-                Some(former) => target.copy_availability(former),
-                None => self.schedule.changed(&key, now),
+            if !entry.target.as_ref().is_some_and(|former| former.is_same(&target)) {
+                self.schedule.changed(&key, now);
             }
             entry.target = Some(target);
         }
@@ -259,7 +213,7 @@ impl Follower {
     /// Publishes the servers, unless they are the same.
     fn publish(&self) {
         let targets = self.entries.values().filter_map(|entry| entry.target.as_ref());
-        let remotes = Remotes::of(targets.filter_map(|target| target.remote.clone()));
+        let remotes = Remotes::of(targets.filter_map(Target::remote).cloned());
         let aggregation = &self.server.aggregation;
         if remotes != *aggregation.now() {
             aggregation.current.store(Arc::new(remotes));
@@ -276,11 +230,10 @@ impl Follower {
             let server = self.server.clone();
             self.steps.push(
                 async move {
-                    let checked = match (&target.known, &target.remote) {
-                        (None, Some(remote)) => check::check(remote, &server.aggregation).await,
-                        (known, _) => {
-                            Checked::without_resources(known.clone().unwrap_or(Availability::Local))
-                        }
+                    let checked = match &target {
+                        Target::Local => Checked::without_resources(Availability::Local),
+                        Target::WithoutAddress(_, why) => Checked::without_resources(why.clone()),
+                        Target::WithAddress(remote) => check::check(remote, &server.aggregation).await,
                     };
                     Step::Checked(key, target, checked)
                 }
@@ -303,15 +256,15 @@ impl Follower {
             return self.schedule.finished(&key);
         };
         let Checked { availability, resources } = checked;
-        let service = match &mut target.remote {
-            Some(remote) => {
+        let service = match target {
+            Target::WithoutAddress(remote, _) | Target::WithAddress(remote) => {
                 let next = remote.checked(matches!(availability, Availability::Passed), resources);
                 if **remote != next {
                     *remote = Arc::new(next);
                 }
                 remote.service.clone()
             }
-            None => ServicePort::default(),
+            Target::Local => ServicePort::default(),
         };
         let spec = object.at(&["spec"]).cloned().unwrap_or_default();
         let (server, kind) = (self.server.clone(), self.kinds.api_services);
@@ -356,37 +309,4 @@ fn drain(cluster: &mut Option<Cluster>) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// The server of an APIService with its address, or also the reason why it has none. An unchanged server is that of `former`, because
-/// it has the settings of its connections.
-fn resolve(
-    head: &Snapshot<Projection>,
-    kinds: FollowedKinds,
-    object: &Object,
-    former: &Remotes,
-) -> Option<(Arc<RemoteService>, Option<Availability>)> {
-    let mut remote = RemoteService::of(object)?;
-    let key =
-        format!("{}{}", dispatch::prefix(kinds.services, &remote.service.namespace), remote.service.name);
-    let service = head.get(&key).and_then(|record| stored::decode(record).ok());
-    let prefix = dispatch::prefix(kinds.slices, &remote.service.namespace);
-    let decode = |record: &Record<Projection>| stored::decode(record).ok();
-    let slices = head.range(&prefix, None).map(|record| UndecodedRecord::new(record, decode));
-    let found = match service {
-        Some(service) => backend(&service, remote.service.port, slices).map_err(|missing| match missing {
-            NoBackend::Port => Availability::NoPort,
-            NoBackend::Slices => Availability::NoEndpoints,
-            NoBackend::Address { port_name } => Availability::NoAddress { port_name },
-        }),
-        None => Err(Availability::NoService),
-    };
-    let missing = found.as_ref().err().cloned();
-    remote.address = found.map_err(|missing| missing.condition(&remote.service).2);
-    let known = former.get(&remote.group, &remote.version);
-    if let Some(known) = known {
-        remote.resources = known.resources.clone();
-    }
-    let remote = known.filter(|known| ***known == remote).cloned().unwrap_or_else(|| Arc::new(remote));
-    Some((remote, missing))
 }

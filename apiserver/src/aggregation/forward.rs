@@ -33,7 +33,7 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends an authorized request to its server, and returns the response while it arrives.
 pub(crate) async fn forward(server: &Arc<Inner>, remote: &RemoteService, request: Request) -> Response {
-    if !remote.is_available || remote.address.is_err() {
+    if !remote.is_available || remote.address.is_none() {
         return failed(503, "service unavailable");
     }
     if server.aggregation.via.has_marked(request.headers()) {

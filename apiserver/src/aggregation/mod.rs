@@ -1,7 +1,7 @@
 //! API groups of other servers (aggregated API servers): an APIService with a Service names such a server.
 //!
-//! [`follow`] reads these objects, publishes the servers as [`Remotes`], has `check` request the resources of each server when the
-//! `schedule` requires it, and has `write` save the `condition` `Available`.
+//! [`follow`] reads these objects, has `resolve` find the servers, publishes them as [`Remotes`], has `check` request the resources of
+//! each server when the `schedule` requires it, and has `write` save the `condition` `Available`.
 //! The handler chain asks for each request whether it belongs to one of them, and [`forward`] sends it there: `exchange` is the
 //! connection, `target` the path and the query, `headers` the headers that pass, `via` the mark of requests that this server has sent, and
 //! [`identity`] its certificate. `discovered` are the resources that the documents of discovery list.
@@ -17,6 +17,7 @@ mod forward;
 mod headers;
 pub mod identity;
 mod remote;
+mod resolve;
 mod schedule;
 mod target;
 mod via;

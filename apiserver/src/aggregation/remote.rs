@@ -33,10 +33,12 @@ pub(crate) struct RemoteService {
     pub(crate) version_priority: i64,
     /// Whether the condition `Available` is true.
     pub(crate) is_available: bool,
-    /// Host and port, or why there are none.
-    pub(crate) address: Result<(String, u16), String>,
-    /// The resources of the version in the form of aggregated discovery, from the last successful check.
+    /// Host and port, if an endpoint is ready.
+    pub(crate) address: Option<(String, u16)>,
+    /// The resources of the version in the form of aggregated discovery, from the last check that read a valid list.
     pub(crate) resources: Arc<Vec<Value>>,
+    /// Whether the last check passed and read `resources`.
+    pub(crate) is_current: bool,
     /// Built at the first connection.
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
@@ -64,16 +66,37 @@ impl RemoteService {
             group_priority: spec["groupPriorityMinimum"].as_i64().unwrap_or_default(),
             version_priority: spec["versionPriority"].as_i64().unwrap_or_default(),
             is_available: is_available(object),
-            address: Err(String::new()),
+            address: None,
             resources: Arc::default(),
+            is_current: false,
             tls: OnceLock::new(),
         })
     }
 
-    /// The same server after a check. Without a list, it has the resources of the last one.
+    /// The same server after a check. Without a list, it has the resources of the last one, which may have changed.
+    ///
+    /// Upstream: kube-aggregator `pkg/apiserver/handler_discovery.go`.
     pub(super) fn checked(&self, is_available: bool, resources: Option<Vec<Value>>) -> Self {
+        let is_current = is_available && resources.is_some();
         let resources = resources.map_or_else(|| self.resources.clone(), Arc::new);
-        RemoteService { is_available, resources, ..self.clone() }
+        RemoteService { is_available, resources, is_current, ..self.clone() }
+    }
+
+    /// This server with the results of the checks of `former`, a former state of the same version. The results for another target are
+    /// obsolete, except for the last list of resources.
+    pub(super) fn following(self, former: &Arc<RemoteService>) -> Arc<Self> {
+        let resources = former.resources.clone();
+        let next = match self.has_same_target(former) {
+            true => RemoteService {
+                is_available: former.is_available,
+                is_current: former.is_current,
+                resources,
+                ..self
+            },
+            false => RemoteService { resources, ..self },
+        };
+        // An unchanged server keeps the settings of its connections.
+        if **former == next { former.clone() } else { Arc::new(next) }
     }
 
     /// Whether a check of the other would send the same request to the same server. The result of a check, which becomes part of the
@@ -126,13 +149,15 @@ impl PartialEq for RemoteService {
             is_available,
             address,
             resources,
+            is_current,
             tls: _,
         } = self;
         (group, version, service, ca_bundle)
             == (&other.group, &other.version, &other.service, &other.ca_bundle)
             && (is_insecure, group_priority, version_priority)
                 == (&other.is_insecure, &other.group_priority, &other.version_priority)
-            && (is_available, address, resources) == (&other.is_available, &other.address, &other.resources)
+            && (is_available, address) == (&other.is_available, &other.address)
+            && (resources, is_current) == (&other.resources, &other.is_current)
     }
 }
 
@@ -274,17 +299,50 @@ mod tests {
             assert_eq!(of(&[], Value::Null).has_same_target(&of(path, value)), want, "{case}");
         }
         let (here, there) = (of(&[], Value::Null), of(&[], Value::Null));
-        let there = RemoteService { address: Ok(("10.0.0.1".to_owned(), 443)), ..there };
+        let there = RemoteService { address: Some(("10.0.0.1".to_owned(), 443)), ..there };
         assert!(!here.has_same_target(&there), "8 the address");
+    }
+
+    /// The availability, whether the resources are current, and their number.
+    fn state(service: &RemoteService) -> (bool, bool, usize) {
+        (service.is_available, service.is_current, service.resources.len())
     }
 
     #[test]
     fn resources_of_the_last_list_stay() {
-        let new = service("g", "v1", (1, 1));
-        let listed = new.checked(true, Some(vec![json!({"resource": "apes"})]));
-        let failed = listed.checked(false, None);
-        assert!(listed.is_available && !failed.is_available);
-        assert_eq!((new.resources.len(), listed.resources.len(), failed.resources.len()), (0, 1, 1));
+        let list = |names: &[&str]| Some(names.iter().map(|name| json!({"resource": name})).collect());
+        let mut service = RemoteService::clone(&service("g", "v1", (1, 1)));
+        assert_eq!(state(&service), (false, false, 0));
+        for (case, is_available, resources, want) in [
+            ("1 an invalid list", true, None, (true, false, 0)),
+            ("2 a list", true, list(&["apes"]), (true, true, 1)),
+            ("3 no response", false, None, (false, false, 1)),
+            ("4 an invalid list again", true, None, (true, false, 1)),
+            ("5 another list", true, list(&["apes", "bees"]), (true, true, 2)),
+            ("6 an empty list", true, list(&[]), (true, true, 0)),
+        ] {
+            service = service.checked(is_available, resources);
+            assert_eq!(state(&service), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn results_of_checks_stay_with_the_target() {
+        let new = |address: &str, is_available| RemoteService {
+            address: Some((address.to_owned(), 443)),
+            is_available,
+            ..RemoteService::clone(&service("g", "v1", (1, 1)))
+        };
+        let former = Arc::new(new("10.0.0.1", true).checked(true, Some(vec![json!({"resource": "apes"})])));
+        let failed = Arc::new(former.checked(false, None));
+        for (case, former, next, want) in [
+            ("1 the same, condition not written yet", &former, new("10.0.0.1", false), (true, true, 1)),
+            ("2 another address", &former, new("10.0.0.2", true), (true, false, 1)),
+            ("3 failed, condition not written yet", &failed, new("10.0.0.1", true), (false, false, 1)),
+        ] {
+            assert_eq!(state(&next.following(former)), want, "{case}");
+        }
+        assert!(Arc::ptr_eq(&new("10.0.0.1", true).following(&former), &former), "4 unchanged");
     }
 
     #[test]

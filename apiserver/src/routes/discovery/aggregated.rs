@@ -42,7 +42,7 @@ fn document(served: &Served, remotes: &Remotes, groups: Vec<(&str, Vec<&str>)>) 
                     }),
                     Some(remote) => json!({
                         "version": version, "resources": &*remote.resources,
-                        "freshness": if remote.is_available { "Current" } else { "Stale" },
+                        "freshness": if remote.is_current { "Current" } else { "Stale" },
                     }),
                 })
                 .collect();
