@@ -164,6 +164,7 @@ impl Server {
         crd_controller::serve_stored(&inner);
         system_objects::keep(&inner, &mut system_objects::Progress::default(), true).await;
         inner.limits.read_flow_control(&inner.store.head());
+        aggregation::read_stored(&inner);
         let tasks = TaskTracker::new();
         tasks.spawn(crd_controller::follow(inner.clone()));
         tasks.spawn(aggregation::follow(inner.clone()));

@@ -34,6 +34,7 @@ pub(crate) use follow::follow;
 pub(crate) use forward::forward;
 use identity::ProxyIdentity;
 pub(crate) use remote::{RemoteGroup, RemoteService, Remotes};
+pub(crate) use resolve::read_stored;
 use via::Via;
 
 /// The groups of other servers.

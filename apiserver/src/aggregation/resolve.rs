@@ -6,7 +6,7 @@ use orlop_api::object::Object;
 use orlop_store::{Record, Snapshot};
 
 use super::condition::Availability;
-use super::RemoteService;
+use super::{RemoteService, Remotes};
 use crate::dispatch;
 use crate::encode::stored;
 use crate::encode::undecoded::UndecodedRecord;
@@ -14,6 +14,7 @@ use crate::projection::Projection;
 use crate::registry::api_service::GROUP;
 use crate::registry::{Kind, by_resource};
 use crate::services::backend::{NoBackend, backend};
+use crate::state::Inner;
 
 /// The kinds that lead to the servers.
 #[derive(Clone, Copy)]
@@ -67,6 +68,22 @@ impl Target {
     }
 }
 
+/// Publishes the servers of the stored APIServices, before this server answers requests: without them, discovery would be complete without
+/// their groups, and the namespace controller would leave their objects.
+///
+/// Upstream: the aggregator answers requests of unknown groups with 503 until it has read the APIServices.
+pub(crate) fn read_stored(server: &Inner) {
+    let Some(kinds) = FollowedKinds::registered() else { return };
+    let head = server.store.head();
+    let stored = head.range(kinds.api_services.storage_prefix(), None);
+    let targets: Vec<Target> = stored
+        .filter_map(|record| stored::decode(record).ok())
+        .map(|object| resolve(&head, kinds, &object, None))
+        .collect();
+    let remotes = Remotes::of(targets.iter().filter_map(Target::remote).cloned());
+    server.aggregation.current.store(Arc::new(remotes));
+}
+
 /// The server of an APIService with its address, or the reason why it has none. `former` is the server that was found before.
 pub(super) fn resolve(
     head: &Snapshot<Projection>,
@@ -103,9 +120,33 @@ pub(super) fn resolve(
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use axum::extract::Request;
+    use orlop_auth::UserInfo;
+    use orlop_store::Memory;
     use serde_json::json;
 
     use super::*;
+    use crate::{Config, Server};
+
+    #[tokio::test]
+    async fn servers_are_known_when_this_server_starts() {
+        let store = Arc::new(Memory::new());
+        let first = Server::start(store.clone(), Config::default()).await.expect("a server");
+        let object = json!({"kind": "APIService", "apiVersion": "apiregistration.k8s.io/v1", "metadata": {"name": "v1.g.example"},
+            "spec": {"group": "g.example", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
+                "insecureSkipTLSVerify": true, "service": {"namespace": "n", "name": "s"}}});
+        let request = Request::post("/apis/apiregistration.k8s.io/v1/apiservices")
+            .header("content-type", "application/json")
+            .extension(UserInfo::admin())
+            .body(Body::from(object.to_string()));
+        let created = first.service().respond(request.expect("a request")).await.expect("a response");
+        assert_eq!(created.status(), 201);
+        // No other task runs between the start and the request.
+        let again = Server::start(store, Config::default()).await.expect("a server").inner();
+        let remote = again.aggregation.now().get("g.example", "v1").cloned().expect("the server");
+        assert!(!remote.is_available && !remote.is_current);
+    }
 
     #[test]
     fn only_another_result_of_a_check_makes_another_target() {
