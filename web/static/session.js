@@ -106,8 +106,8 @@ export async function request(url, init = {}) {
   if (signingIn) await signingIn;
   const used = token;
   const answer = await fetch(url, used ? { ...init, headers: { ...init.headers, Authorization: `Bearer ${used}` } } : init);
-  // If another sign-in has replaced the rejected token in the meantime, the user need not sign in again.
-  if (token === used && await isRefusal(answer, used)) {
+  // If another sign-in has replaced the rejected token in the meantime, also while the response was read, the user need not sign in again.
+  if (await isRefusal(answer, used) && token === used) {
     token = '';
     stored((storage) => storage.removeItem(KEY));
     tell(true, session.problem || (used ? 'The session has ended, or the token is not valid.' : ''));

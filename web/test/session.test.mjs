@@ -95,3 +95,19 @@ test('a rejected link or token does not end the sign-in', async () => {
   // The form would lose its text.
   assert.ok(seen.length === 7 && seen.every(Boolean), String(seen));
 });
+
+test('a late refusal of an earlier request does not end a new session', async () => {
+  assert.equal(session.required, true);
+  let read;
+  const text = new Promise((resolve) => { read = resolve; });
+  answer = () => ({ status: 403, clone: () => ({ json: () => text }) });
+  const early = request('/api');
+  // The response has arrived, and its text has not.
+  await new Promise((resolve) => { setImmediate(resolve); });
+  answer = () => new Response('{"token":"orlop-page.v"}');
+  await session.signIn(code);
+  assert.equal(session.required, false);
+  read({ message: anonymous });
+  await early;
+  assert.deepEqual([session.required, [...stored.values()]], [false, ['orlop-page.v']]);
+});

@@ -45,10 +45,12 @@ async fn health(http: Http, latencies: &Latencies, ended: &CancellationToken) {
     }
 }
 
-/// A normal load: volumes and claims are created, bound and deleted.
+/// A normal load: volumes and claims are created, bound and deleted. They have a namespace of their own: a quota among the mutated objects
+/// rejects claims beside it until its status is known.
 async fn claims(http: Http, bound: &Mutex<u64>, ended: &CancellationToken) {
     let (volumes, claims) =
-        ("/api/v1/persistentvolumes", "/api/v1/namespaces/default/persistentvolumeclaims");
+        ("/api/v1/persistentvolumes", "/api/v1/namespaces/normal/persistentvolumeclaims");
+    http.create("/api/v1/namespaces", &json!({"metadata": {"name": "normal"}})).await;
     let mut nth = 0_u64;
     while !ended.is_cancelled() {
         nth += 1;
@@ -57,7 +59,7 @@ async fn claims(http: Http, bound: &Mutex<u64>, ended: &CancellationToken) {
             "resources": {"requests": {"storage": "1Gi"}}});
         let volume = json!({"metadata": {"name": name}, "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
             "storageClassName": "", "hostPath": {"path": format!("/tmp/{name}")}, "persistentVolumeReclaimPolicy": "Retain",
-            "claimRef": {"namespace": "default", "name": name}}});
+            "claimRef": {"namespace": "normal", "name": name}}});
         http.create(volumes, &volume).await;
         http.create(claims, &json!({"metadata": {"name": name}, "spec": spec})).await;
         http.until(&format!("{claims}/{name}"), "bound", |claim| claim["status"]["phase"] == "Bound").await;
