@@ -48,8 +48,7 @@ async fn health(http: Http, latencies: &Latencies, ended: &CancellationToken) {
 /// A normal load: volumes and claims are created, bound and deleted. They have a namespace of their own: a quota among the mutated objects
 /// rejects claims beside it until its status is known.
 async fn claims(http: Http, bound: &Mutex<u64>, ended: &CancellationToken) {
-    let (volumes, claims) =
-        ("/api/v1/persistentvolumes", "/api/v1/namespaces/normal/persistentvolumeclaims");
+    let (volumes, claims) = ("/api/v1/persistentvolumes", "/api/v1/namespaces/normal/persistentvolumeclaims");
     http.create("/api/v1/namespaces", &json!({"metadata": {"name": "normal"}})).await;
     let mut nth = 0_u64;
     while !ended.is_cancelled() {
