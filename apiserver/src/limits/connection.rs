@@ -11,6 +11,8 @@ use futures::task::AtomicWaker;
 use orlop_store::MemoryBudget;
 use tokio::time::Instant;
 
+use super::stall::StallWatch;
+
 /// The open connections of a listener, and their limit.
 #[derive(Debug)]
 pub struct Connections {
@@ -19,6 +21,8 @@ pub struct Connections {
     refused: AtomicU64,
     /// For the received parts of heads of requests.
     heads: Arc<MemoryBudget>,
+    /// The responses that are being sent.
+    stalls: Arc<StallWatch>,
 }
 
 impl Connections {
@@ -26,7 +30,13 @@ impl Connections {
     /// complete.
     pub fn new(most: usize, heads: Arc<MemoryBudget>) -> Arc<Self> {
         let most = if most == 0 { usize::MAX } else { most };
-        Arc::new(Connections { most, open: AtomicUsize::new(0), refused: AtomicU64::new(0), heads })
+        Arc::new(Connections {
+            most,
+            open: AtomicUsize::new(0),
+            refused: AtomicU64::new(0),
+            heads,
+            stalls: Arc::default(),
+        })
     }
 
     /// Registers a new connection. `None` if the limit is reached; the caller closes the connection.
@@ -51,6 +61,11 @@ impl Connections {
     /// The memory for heads of requests that are not complete.
     pub fn heads(&self) -> &Arc<MemoryBudget> {
         &self.heads
+    }
+
+    /// Finds the responses that clients do not read.
+    pub(super) fn stalls(&self) -> &Arc<StallWatch> {
+        &self.stalls
     }
 
     /// Number of open connections, and number of connections refused so far.

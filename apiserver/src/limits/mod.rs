@@ -3,7 +3,7 @@
 //! [`flow_control`] finds the priority level of a request. [`level_pool`] decides which level gets a permit, and [`fair_queue`] which
 //! request of the level is served, waits or is rejected; [`inflight`] does the waiting;
 //! [`client`] classifies a request and identifies its client; [`permit_body`] holds a permit until the response
-//! has been sent; [`old_states`] bounds the replaced objects that slow responses hold; [`compute`] runs expensive requests on threads of their own, and
+//! has been sent, and [`stall`] finds responses that are not read; [`old_states`] bounds the replaced objects that slow responses hold; [`compute`] runs expensive requests on threads of their own, and
 //! [`driven_body`] computes long responses there; [`connection`] is the state of a connection, and [`tracked`] records requests in progress
 //! there. [`decoded`] estimates the memory of documents.
 
@@ -19,6 +19,7 @@ mod level_pool;
 mod metrics;
 pub(crate) mod old_states;
 mod permit_body;
+mod stall;
 pub mod tracked;
 pub(crate) mod unread;
 
@@ -390,7 +391,9 @@ impl HeldPermit {
             return permit_body::hold(response, (permit, memory), None);
         }
         let Some(size) = response.body().size_hint().exact() else {
-            let response = permit_body::hold_permit(response, permit, limits.slow.clone(), connection);
+            let stalls = limits.connections.stalls();
+            let response =
+                permit_body::hold_permit(response, permit, limits.slow.clone(), stalls, connection);
             // A compressed response: the text that is being compressed stays in memory.
             return match memory {
                 Some(memory) => permit_body::hold(response, memory, None),

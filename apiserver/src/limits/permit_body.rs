@@ -7,8 +7,8 @@
 //! has read.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,11 +19,10 @@ use http::Version;
 use http_body::{Body as _, Frame, SizeHint};
 use orlop_store::{MemoryBudget, ReservedMemory};
 use parking_lot::Mutex;
-use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::inflight::Permit;
+use super::stall::{StallWatch, Ticking};
 
 /// HTTP/1 responses of up to this many bytes fit in the connection's buffer.
 const AT_ONCE: u64 = 64 * 1024;
@@ -44,8 +43,8 @@ pub(super) fn hold<T: Send + Unpin + 'static>(
     clock: Option<(&Connection, Duration)>,
 ) -> Response {
     let clock = clock.map(|(connection, patience)| {
-        let connection = connection.clone();
-        Ticking::start(patience, move || {
+        let (stalls, connection) = (connection.all().stalls(), connection.clone());
+        stalls.start(patience, move || {
             tracing::debug!(peer = %connection.peer(), "a response is not read; its connection is closed");
             connection.stall();
         })
@@ -63,13 +62,14 @@ pub(super) fn hold_permit(
     response: Response,
     permit: Permit,
     memory: Arc<MemoryBudget>,
+    stalls: &Arc<StallWatch>,
     connection: Option<Connection>,
 ) -> Response {
     let charge = Arc::new(Mutex::new(Charge::Permit(permit)));
     let returned = Arc::downgrade(&charge);
     let longest = Arc::new(AtomicU64::new(0));
     let seen = longest.clone();
-    let clock = Ticking::start(SLOW_AFTER, move || {
+    let clock = stalls.start(SLOW_AFTER, move || {
         let Some(charge) = returned.upgrade() else { return };
         // One piece is in the buffer of the connection, and one is computed.
         let pieces = 2 * seen.load(Ordering::Relaxed);
@@ -172,65 +172,6 @@ impl<T: Unpin + Send + 'static> http_body::Body for PermitBody<T> {
             hint.set_upper(upper.saturating_add(rest));
         }
         hint
-    }
-}
-
-/// Measures how long the client has read nothing. `since` is the beginning, in milliseconds after `start`; 0 while no data waits for
-/// the client.
-struct StallClock {
-    start: Instant,
-    since: AtomicU64,
-}
-
-/// A running stall clock. Dropping it stops the clock and releases the connection.
-struct Ticking {
-    clock: Arc<StallClock>,
-    task: AbortHandle,
-}
-
-impl Ticking {
-    fn start(patience: Duration, on_stall: impl FnOnce() + Send + 'static) -> Self {
-        // A new response waits for its client immediately.
-        let clock = Arc::new(StallClock { start: Instant::now(), since: AtomicU64::new(1) });
-        let task = tokio::spawn(StallClock::run(Arc::downgrade(&clock), patience, on_stall)).abort_handle();
-        Ticking { clock, task }
-    }
-
-    fn set(&self, clients_turn: bool) {
-        self.clock.set(clients_turn);
-    }
-}
-
-impl Drop for Ticking {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl StallClock {
-    fn set(&self, clients_turn: bool) {
-        let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.since.store(if clients_turn { now.max(1) } else { 0 }, Ordering::Release);
-    }
-
-    /// When the client has stalled for too long, unless it reads before.
-    fn deadline(&self, patience: Duration) -> Option<Instant> {
-        let since = self.since.load(Ordering::Acquire);
-        (since > 0).then(|| self.start + Duration::from_millis(since) + patience)
-    }
-
-    async fn run(clock: Weak<Self>, patience: Duration, on_stall: impl FnOnce()) {
-        loop {
-            // The response has been dropped, and its clock with it.
-            let Some(found) = clock.upgrade() else { return };
-            let now = Instant::now();
-            let deadline = found.deadline(patience).unwrap_or(now + patience);
-            drop(found);
-            if deadline <= now {
-                return on_stall();
-            }
-            tokio::time::sleep_until(deadline).await;
-        }
     }
 }
 
