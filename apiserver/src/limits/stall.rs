@@ -66,7 +66,6 @@ impl StallWatch {
     fn look(&self, now: Instant) -> Option<Instant> {
         let mut stalled = Vec::new();
         let mut watched = self.watched.lock();
-        watched.next = None;
         let mut next: Option<Instant> = None;
         watched.clocks.retain(|clock| {
             let Some(clock) = clock.upgrade() else { return false };
