@@ -129,7 +129,7 @@ Anonymous:             0 kB
         for _ in 0..3 {
             pages.release().unwrap();
             assert_eq!(TEXT, ["a text", "in the", "program"].join(" "));
-            assert_eq!(parts_of(SMAPS, "/lib/libc.so.6"), [0xc000..0xd000]);
+            assert_eq!(parts_of(SMAPS, "/lib/libc.so.6"), std::slice::from_ref(&(0xc000..0xd000)));
         }
         // Other tests of this process run meanwhile, and the kernel maps 16 pages for one.
         let whole: usize = pages.parts.iter().map(Range::len).sum();

@@ -88,9 +88,8 @@ async fn refresh_identity(server: &Inner) {
     loop {
         sleep(CHECK_EVERY).await;
         let identity = identity.clone();
-        match tokio::task::spawn_blocking(move || identity.refresh()).await {
-            Ok(Err(error)) => tracing::error!("the previous certificate stays in use: {error}"),
-            Ok(Ok(())) | Err(_) => {}
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || identity.refresh()).await {
+            tracing::error!("the previous certificate stays in use: {error}");
         }
     }
 }

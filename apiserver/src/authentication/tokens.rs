@@ -53,7 +53,7 @@ impl TokenUser {
         TokenUser { user, audiences, annotation: None, warning: None, credential: None, origin: None }
     }
 
-    fn from_origin(self, origin: SessionOrigin) -> Self {
+    fn with_origin(self, origin: SessionOrigin) -> Self {
         TokenUser { origin: Some(origin), ..self }
     }
 }
@@ -148,7 +148,7 @@ impl TokenAuthenticators {
             let digest = SecretDigest::of(token.as_bytes());
             let user = file.user_of_digest(&digest);
             if let Some(found) = user.and_then(|user| self.for_this_server(user, wanted)) {
-                return Some(found.from_origin(SessionOrigin::StaticToken(digest)));
+                return Some(found.with_origin(SessionOrigin::StaticToken(digest)));
             }
         }
         match self.accounts.as_ref().and_then(|accounts| accounts.user_of(token, wanted)) {
@@ -158,7 +158,7 @@ impl TokenAuthenticators {
         }
         let token = BootstrapToken::parse(token)?.fingerprint();
         let user = self.bootstrap.as_ref().and_then(|tokens| tokens.user_of(&token))?;
-        Some(self.for_this_server(user, wanted)?.from_origin(SessionOrigin::Bootstrap(token)))
+        Some(self.for_this_server(user, wanted)?.with_origin(SessionOrigin::Bootstrap(token)))
     }
 
     /// The authenticators that may call another server.
@@ -167,7 +167,7 @@ impl TokenAuthenticators {
             match issuer.user_of(token).await {
                 Ok(Some((user, claims))) => {
                     if let Some(found) = self.for_this_server(user, wanted) {
-                        return Some(found.from_origin(SessionOrigin::Oidc(claims)));
+                        return Some(found.with_origin(SessionOrigin::Oidc(claims)));
                     }
                 }
                 Ok(None) => {}

@@ -65,8 +65,8 @@ impl Filter {
 
     /// 400 if the kind does not have a field; `extra` allows fields that upstream rejects.
     pub(crate) fn check_fields(&self, extra: bool) -> Result<(), ApiError> {
-        let terms = self.fields.iter().flat_map(|fields| fields.terms());
-        terms.map(|term| check_field(&*self.kind, &term.field, extra)).collect()
+        let mut terms = self.fields.iter().flat_map(|fields| fields.terms());
+        terms.try_for_each(|term| check_field(&*self.kind, &term.field, extra))
     }
 
     /// Whether the field selector permits a name that the path selects: it may require only this name.

@@ -353,15 +353,14 @@ mod tests {
         let ann = UserInfo::new("ann", []);
         let pods = "/api/v1/namespaces/a/pods/p";
         let secrets = "/api/v1/namespaces/a/secrets/s";
-        let mut steps: Vec<(&str, RbacKind, &str, Option<Value>, bool, bool)> = vec![
+        for (case, kind, name, object, may_pods, may_secrets) in [
             ("1 role without binding", RbacKind::Role, "r", Some(role("pods")), false, false),
             ("2 bound", RbacKind::RoleBinding, "b", Some(binding("r", "ann")), true, false),
             ("3 role changes", RbacKind::Role, "r", Some(role("secrets")), false, true),
             ("4 role is deleted", RbacKind::Role, "r", None, false, false),
             ("5 role is created again", RbacKind::Role, "r", Some(role("pods")), true, false),
             ("6 other subject", RbacKind::RoleBinding, "b", Some(binding("r", "bob")), false, false),
-        ];
-        for (case, kind, name, object, may_pods, may_secrets) in steps.drain(..) {
+        ] {
             index.set(kind, "a", name, object.as_ref());
             for round in ["first", "remembered"] {
                 let found = (permits(&index, &ann, pods), permits(&index, &ann, secrets));

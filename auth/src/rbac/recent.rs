@@ -45,10 +45,13 @@ pub(super) struct RecentUsers {
     users: RwLock<KnownUsers>,
 }
 
+/// The groups of a user, and the grants to the user and these groups.
+type KnownUser = (Vec<String>, Arc<UserGrants>);
+
 #[derive(Debug, Default)]
 struct KnownUsers {
     /// By user name; a user can have several sets of groups.
-    grants: HashMap<String, Vec<(Vec<String>, Arc<UserGrants>)>>,
+    grants: HashMap<String, Vec<KnownUser>>,
     /// The number of grants and groups, and one for each set of grants.
     size: usize,
 }

@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn only_servers_of_root_and_of_the_own_user_are_used() {
         let address = "127.0.0.1:8080".parse().unwrap();
-        let other = Err(LocalServerError::OtherUser { address, user: 1001 });
+        let other_user = LocalServerError::OtherUser { address, user: 1001 };
+        let other = Err(other_user);
         let known = |connection, listener| ServerUser::Known { connection, listener };
         for (case, user, own, want) in [
             ("1 root", known(0, 0), 1000, Ok(())),
@@ -144,7 +145,7 @@ mod tests {
         ] {
             assert_eq!(judge(user, own, address), want, "{case}");
         }
-        let text = other.unwrap_err().to_string();
+        let text = other_user.to_string();
         assert!(text.starts_with("the server at 127.0.0.1:8080 belongs to user 1001, not to root"), "{text}");
     }
 }

@@ -224,7 +224,7 @@ impl Disruption {
                 }
                 None => {
                     requested += 1;
-                    self.scales.from_subresource(owner, namespace).await?
+                    self.scales.read_subresource(owner, namespace).await?
                 }
             };
             let Some(scaled) = scaled else {

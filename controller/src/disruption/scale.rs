@@ -91,7 +91,7 @@ impl Scales {
     }
 
     /// The scale that the server returns; `None` if the controller does not exist.
-    pub(super) async fn from_subresource(
+    pub(super) async fn read_subresource(
         &self,
         owner: &OwnerReference,
         namespace: &str,

@@ -15,7 +15,7 @@ pub enum EndpointsError {
         /// Kind and key of the Service or the Endpoints.
         owner: String,
         /// The API error.
-        cause: kube::Error,
+        cause: Box<kube::Error>,
     },
     /// An EndpointSlice was not updated or deleted.
     #[error("failed to {action} {name} EndpointSlice for {owner}: {}", message_of(.cause))]
@@ -27,7 +27,7 @@ pub enum EndpointsError {
         /// Kind and key of the Service or the Endpoints.
         owner: String,
         /// The API error.
-        cause: kube::Error,
+        cause: Box<kube::Error>,
     },
     /// An EndpointSlice of an address family that the Service lacks was not deleted.
     #[error("error deleting {name} EndpointSlice for {owner}: {}", message_of(.cause))]
@@ -37,7 +37,7 @@ pub enum EndpointsError {
         /// Kind and key of the Service.
         owner: String,
         /// The API error.
-        cause: kube::Error,
+        cause: Box<kube::Error>,
     },
     /// The Service or the Endpoints exist and cannot be decoded.
     #[error(transparent)]
@@ -52,7 +52,7 @@ pub enum EndpointsError {
         /// Key of the Endpoints.
         key: String,
         /// The first API error.
-        cause: kube::Error,
+        cause: Box<kube::Error>,
     },
     /// The node of a pod is unknown. The slices are written without the pod.
     #[error("skipping Pod {pod} for {service}: Node {node} Not Found")]
@@ -98,7 +98,7 @@ pub enum EndpointsError {
         /// Key of the Endpoints.
         key: String,
         /// The API error.
-        cause: kube::Error,
+        cause: Box<kube::Error>,
     },
     /// Several errors.
     #[error("{}", joined(.0))]

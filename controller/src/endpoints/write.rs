@@ -97,7 +97,9 @@ impl SliceWriter {
                 Ok(written) => self.tracker.written(&written),
                 // The whole namespace is being deleted; there is no failure to report.
                 Err(cause) if is_namespace_ending(&cause) => return Ok(()),
-                Err(cause) => return Err(EndpointsError::Create { owner: owner.text.clone(), cause }),
+                Err(cause) => {
+                    return Err(EndpointsError::Create { owner: owner.text.clone(), cause: cause.into() });
+                }
             }
         }
         for slice in &changes.update {
@@ -109,7 +111,7 @@ impl SliceWriter {
                         action: "update",
                         name,
                         owner: owner.text.clone(),
-                        cause,
+                        cause: cause.into(),
                     });
                 }
             }
@@ -119,7 +121,7 @@ impl SliceWriter {
                 action: "delete",
                 name: slice.metadata.name.clone().unwrap_or_default(),
                 owner: owner.text.clone(),
-                cause,
+                cause: cause.into(),
             })?;
         }
         Ok(())
@@ -174,7 +176,7 @@ mod tests {
         let input = |n: usize| -> (Vec<EndpointSlice>, Vec<Arc<EndpointSlice>>) {
             // The slices of the other type are at the end, where the search begins.
             let create = [vec![slice(None, "IPv4"); n], vec![slice(None, "IPv6"); n]].concat();
-            (create, vec![Arc::new(slice(Some("a"), "IPv4")); n])
+            (create, (0..n).map(|_| Arc::new(slice(Some("a"), "IPv4"))).collect())
         };
         assert_linear("slices", 1_000, input, |(create, delete)| {
             let mut changes =

@@ -146,7 +146,7 @@ struct Counting {
 /// The result of a write of the status.
 enum Written {
     /// The quota afterwards.
-    Done(ResourceQuota),
+    Done(Box<ResourceQuota>),
     /// The quota was deleted.
     Gone,
     /// Another client has changed the quota.
@@ -166,7 +166,7 @@ impl Counting {
             let Some(mut quota) = found else { return Ok(()) };
             if is_contended {
                 quota = match write_limits(&api, &key, quota).await? {
-                    Written::Done(limited) => limited,
+                    Written::Done(limited) => *limited,
                     Written::Gone => return Ok(()),
                     Written::Moved => continue,
                 };
@@ -178,7 +178,7 @@ impl Counting {
                 Err(_) => {
                     // No charge came between: the write requires the quota that the count has begun with.
                     quota = match write_limits(&api, &key, quota).await? {
-                        Written::Done(limited) => limited,
+                        Written::Done(limited) => *limited,
                         Written::Gone => return Ok(()),
                         Written::Moved => {
                             is_contended = true;
@@ -215,7 +215,7 @@ async fn write_limits(
 ) -> Result<Written, QuotaError> {
     match count::next_status(&quota, &Amounts::new()).filter(|_| count::is_stale(&quota)) {
         Some(status) => write(api, key, quota, status).await,
-        None => Ok(Written::Done(quota)),
+        None => Ok(Written::Done(Box::new(quota))),
     }
 }
 
@@ -228,7 +228,7 @@ async fn write(
     let (_, name) = split_key(key);
     let quota = ResourceQuota { status: Some(status), ..quota };
     match api.replace_status(name, &PostParams::default(), &quota).await {
-        Ok(written) => Ok(Written::Done(written)),
+        Ok(written) => Ok(Written::Done(Box::new(written))),
         Err(error) if is_not_found(&error) => Ok(Written::Gone),
         Err(error) if is_conflict(&error) => Ok(Written::Moved),
         Err(cause) => Err(QuotaError::Api { what: "write the status of", key: key.to_owned(), cause }),

@@ -45,7 +45,8 @@ pub(super) fn released(
     let is_unused = needing.is_empty();
     let lost_consumers = needing.len() < before;
     let ends = is_protected && is_unused && (lost_consumers || is_terminating(claim));
-    if !lost_consumers && !(ends && status.allocation.is_some()) {
+    let deallocates = ends && status.allocation.is_some();
+    if !lost_consumers && !deallocates {
         return None;
     }
     let mut changed = claim.clone();

@@ -99,6 +99,8 @@ impl<'s> AggregatedRules<'s> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::slice::from_ref;
+
     use orlop_apimachinery::thread_time::assert_linear;
     use serde_json::{Value, json};
 
@@ -159,9 +161,9 @@ mod tests {
         let long =
             rule(json!({"apiGroups": [], "nonResourceURLs": ["/a"], "resources": [], "verbs": ["get"]}));
         let other = rule(json!({"resources": ["/a"], "verbs": ["get"]}));
-        assert!(equal_rules(&[short.clone()], &[long.clone()]));
-        assert!(!equal_rules(&[short.clone()], &[other.clone()]));
-        assert!(!equal_rules(&[short.clone()], &[]));
+        assert!(equal_rules(from_ref(&short), from_ref(&long)));
+        assert!(!equal_rules(from_ref(&short), from_ref(&other)));
+        assert!(!equal_rules(from_ref(&short), &[]));
         let mut role = role("a", json!({}), &[]);
         role.rules = Some(vec![short.clone(), long, other.clone()]);
         assert_eq!(aggregated(&selectors(&json!([{}])), &[role]), Ok(vec![short, other]));

@@ -85,9 +85,9 @@ pub(super) fn pieces(template: &str) -> Vec<Piece<'_>> {
             pieces.push(Piece::Unfinished);
             return pieces;
         }
-        if after.starts_with('%') {
-            pieces.push(Piece::Literal(&after[..1]));
-            rest = &after[1..];
+        if let Some(behind) = after.strip_prefix('%') {
+            pieces.push(Piece::Literal("%"));
+            rest = behind;
             continue;
         }
         match clause(after) {

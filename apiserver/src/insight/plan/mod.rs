@@ -150,7 +150,7 @@ pub(crate) async fn perform(
         let made = make_apart(&snapshot, target, verb, &options, &known).await?;
         let (plan, read) = made.map_err(|refusal| by.refuse(refusal, target))?;
         if let Some(seen) = seen.map(Revision).filter(|seen| *seen != snapshot.revision()) {
-            still_as_seen(server, by.user, target, verb, &options, &known, (&plan, &read), seen).await?;
+            still_as_seen(server, by.user, target, verb, &options, &known, (&plan, &read, seen)).await?;
         }
         let ready = carry_out::prepare(server, by.user, target, &snapshot, &plan, &read)?;
         let Ready { guards, writes, mut shown } = ready;
@@ -276,8 +276,7 @@ async fn still_as_seen(
     verb: &str,
     options: &Arc<PlanOptions>,
     known: &PlanContext,
-    (plan, read): (&Plan, &Read),
-    seen: Revision,
+    (plan, read, seen): (&Plan, &Read, Revision),
 ) -> Result<(), ApiError> {
     let then = server.store.at(seen, "/registry/").await.map_err(read_error)?;
     // Uses the past as of that revision, but the same uid for a new object.

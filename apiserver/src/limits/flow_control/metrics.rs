@@ -38,8 +38,7 @@ impl FlowMetrics {
         let executed = [LABELS[0], LABELS[1], "execute"];
         let rejected = [LABELS[0], LABELS[1], "reason"];
         let wait =
-            options("request_wait_duration_seconds", "How long requests waited in queues, in seconds.")
-                .into();
+            options("request_wait_duration_seconds", "How long requests waited in queues, in seconds.");
         let wait = HistogramOpts { common_opts: wait, buckets: WAIT_BUCKETS.to_vec() };
         let metrics = FlowMetrics {
             rejected: IntCounterVec::new(

@@ -174,7 +174,11 @@ impl Control {
                     let message =
                         format!("Failed to create endpoint for service {key}: {}", message_of(&cause));
                     self.report(&endpoints, reason::FAILED_TO_CREATE_ENDPOINT, message);
-                    Err(EndpointsError::Endpoints { action: "create", key: key.to_owned(), cause })
+                    Err(EndpointsError::Endpoints {
+                        action: "create",
+                        key: key.to_owned(),
+                        cause: cause.into(),
+                    })
                 }
             };
         };
@@ -190,7 +194,7 @@ impl Control {
             Err(cause) => {
                 let message = format!("Failed to update endpoint {key}: {}", message_of(&cause));
                 self.report(&endpoints, reason::FAILED_TO_UPDATE_ENDPOINT, message);
-                Err(EndpointsError::Endpoints { action: "update", key: key.to_owned(), cause })
+                Err(EndpointsError::Endpoints { action: "update", key: key.to_owned(), cause: cause.into() })
             }
         }
     }
@@ -204,7 +208,9 @@ impl Control {
     /// have changed since, the next sync decides again.
     async fn delete(&self, key: &str) -> Result<(), EndpointsError> {
         let (namespace, name) = split_key(key);
-        let failed = |action| move |cause| EndpointsError::Endpoints { action, key: key.to_owned(), cause };
+        let failed = |action| {
+            move |cause| EndpointsError::Endpoints { action, key: key.to_owned(), cause: Box::new(cause) }
+        };
         let api: Api<Endpoints> = Api::namespaced(self.client.clone(), namespace);
         let Some(endpoints) = api.get_opt(name).await.map_err(failed("read"))? else { return Ok(()) };
         // The lock of a leader election has no Service.

@@ -135,9 +135,12 @@ impl Control {
         let (count, all) = (failed.len(), slices.len());
         match failed.into_iter().next() {
             None => Ok(()),
-            Some(cause) => {
-                Err(EndpointsError::DeleteMirrored { failed: count, all, key: key.to_owned(), cause })
-            }
+            Some(cause) => Err(EndpointsError::DeleteMirrored {
+                failed: count,
+                all,
+                key: key.to_owned(),
+                cause: cause.into(),
+            }),
         }
     }
 

@@ -206,7 +206,11 @@ impl Control {
         for slice in &unsupported {
             if let Err(cause) = self.writer.delete(namespace, slice).await {
                 let name = slice.metadata.name.clone().unwrap_or_default();
-                errors.push(EndpointsError::DeleteFamily { name, owner: owner.text.clone(), cause });
+                errors.push(EndpointsError::DeleteFamily {
+                    name,
+                    owner: owner.text.clone(),
+                    cause: cause.into(),
+                });
             }
         }
         EndpointsError::all(errors)
