@@ -10,7 +10,7 @@ use rand::{Rng as _, SeedableRng as _};
 use super::*;
 use crate::insight::plan::model::StepAction;
 
-const STATES: u64 = 20_000;
+const STATES: u64 = 5_000;
 
 type State = BTreeMap<(&'static str, String, String), Value>;
 
