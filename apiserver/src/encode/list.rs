@@ -18,7 +18,9 @@ use serde_json::{Map, Value, json};
 
 use crate::encode::negotiate::{Media, RequestedEncoding, Transform};
 use crate::encode::table::{IncludeObject, Table};
-use crate::encode::{COMPRESS_ABOVE, ComputedBody, HeldMemory, LongBody, answer, protobuf, shape, stored};
+use crate::encode::{
+    COMPRESS_ABOVE, ComputedBody, HeldMemory, LongBody, PieceMemory, answer, protobuf, shape, stored,
+};
 use crate::exchange::out_of_memory;
 use crate::limits::old_states::OldState;
 use crate::projection::Projection;
@@ -56,6 +58,20 @@ impl Listed {
         self.size() > PIECE
     }
 
+    /// Reserves the memory of two pieces with the largest object: one is in the buffer of the connection, and one is computed. Small
+    /// objects need no memory, because the number of permits bounds it.
+    fn reserve_pieces(&self, memory: &Arc<MemoryBudget>) -> Result<Option<PieceMemory>, ApiError> {
+        let longest = self.records.iter().map(|record| record.value.len()).max().unwrap_or(0);
+        if longest <= PIECE || !self.is_sent_in_pieces() {
+            return Ok(None);
+        }
+        let needed = 2 * longest as u64;
+        // Every object that is stored can be listed.
+        let needed = memory.limit().map_or(needed, |limit| needed.min(limit / 4));
+        let reserved = memory.reserve(needed).map_err(out_of_memory)?;
+        Ok(Some(PieceMemory(Arc::new(reserved))))
+    }
+
     /// The approximate length of the list as text, bytes.
     fn size(&self) -> usize {
         self.records.iter().map(|record| record.value.len() + 40).sum()
@@ -86,7 +102,14 @@ pub(crate) fn answer(
     let form = ListForm::of(kind, wanted, query, now)?;
     let list = List { kind: kind.clone(), listed, form };
     let per_byte = match wanted.media {
-        Media::Json => return Ok(list.into_json(wanted)),
+        Media::Json => {
+            let pieces = list.listed.reserve_pieces(memory)?;
+            let mut response = list.into_json(wanted);
+            if let Some(pieces) = pieces {
+                response.extensions_mut().insert(pieces);
+            }
+            return Ok(response);
+        }
         Media::Yaml => AS_VALUE,
         Media::Protobuf => AS_PROTOBUF,
     };

@@ -20,6 +20,13 @@ pub(crate) struct HeldMemory(
     #[allow(dead_code, reason = "dropping it returns the memory")] pub(crate) Arc<ReservedMemory>,
 );
 
+/// The memory of the largest pieces of a response, in its extensions. It is held until the client has read all pieces, or until the
+/// client turns out not to read.
+#[derive(Clone)]
+pub(crate) struct PieceMemory(
+    #[allow(dead_code, reason = "dropping it returns the memory")] pub(crate) Arc<ReservedMemory>,
+);
+
 /// Marks a response that is long although its length is not known yet: it is compressed for clients that accept that.
 #[derive(Clone, Copy)]
 pub(crate) struct LongBody;

@@ -137,12 +137,12 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
         };
         if weight::is_light(verb, &request) {
             let response = serve(verb, &request).await?;
-            return Ok(hold_memory(response, memory));
+            return hold_memory(verb, response, memory);
         }
         memory.resize(weight::memory(verb, &request)).map_err(out_of_memory)?;
         let work = async move {
             let response = serve(verb, &request).await?;
-            Ok(hold_memory(response, memory))
+            hold_memory(verb, response, memory)
         };
         server.compute.run(client, work.boxed()).await
     });
@@ -208,14 +208,21 @@ fn record_request(
 }
 
 /// Holds the memory of a request for its response until the response has been sent.
-fn hold_memory(mut response: Response, mut memory: ReservedMemory) -> Response {
+///
+/// # Errors
+/// There is no memory for the response of a read.
+fn hold_memory(verb: Verb, mut response: Response, mut memory: ReservedMemory) -> Result<Response, ApiError> {
     let size = response.body().size_hint().exact().unwrap_or(0);
-    // A response that exceeds the limit is sent nevertheless, because the write has happened.
-    let _ = memory.resize(size);
+    match memory.resize(size) {
+        Ok(()) => {}
+        // A write has happened: its response is sent nevertheless. So is an object that is larger than the limit.
+        Err(error) if verb.is_mutating() || error.is_permanent() => {}
+        Err(error) => return Err(out_of_memory(error)),
+    }
     if size > UNCOUNTED && response.extensions().get::<HeldMemory>().is_none() {
         response.extensions_mut().insert(HeldMemory(Arc::new(memory)));
     }
-    response
+    Ok(response)
 }
 
 /// Logs a failed request. Only errors of the server itself have a text in the log: the messages of others are upstream's

@@ -39,7 +39,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::encode::{HeldMemory, answer};
+use crate::encode::{HeldMemory, PieceMemory, answer};
 use crate::projection::Projection;
 use client::Sort;
 use connection::{Connection, Connections};
@@ -52,6 +52,7 @@ use flow_control::{dump, follow};
 use inflight::{Entry, Inflight, LimitRefusal, Permit};
 use metrics::{LimitMetrics, set_counter};
 use old_states::OldStates;
+use permit_body::Charge;
 use unread::UnreadData;
 
 /// Responses up to this size are part of the memory of a connection, bytes.
@@ -384,16 +385,18 @@ impl HeldPermit {
     fn pass_to(self, limits: &Limits, mut response: Response) -> Response {
         let HeldPermit { permit, is_queued, version, connection } = self;
         let memory = response.extensions_mut().remove::<HeldMemory>();
+        let pieces = response.extensions_mut().remove::<PieceMemory>();
         if response.body().is_end_stream() {
             return response;
         }
         if !is_queued {
-            return permit_body::hold(response, (permit, memory), None);
+            return permit_body::hold(response, (permit, memory, pieces), None);
         }
         let Some(size) = response.body().size_hint().exact() else {
             let stalls = limits.connections.stalls();
+            let charge = Charge::Permit { permit, pieces };
             let response =
-                permit_body::hold_permit(response, permit, limits.slow.clone(), stalls, connection);
+                permit_body::hold_permit(response, charge, limits.slow.clone(), stalls, connection);
             // A compressed response: the text that is being compressed stays in memory.
             return match memory {
                 Some(memory) => permit_body::hold(response, memory, None),

@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use super::connection::Connection;
 use super::inflight::Permit;
 use super::stall::{StallWatch, Ticking};
+use crate::encode::PieceMemory;
 
 /// HTTP/1 responses of up to this many bytes fit in the connection's buffer.
 const AT_ONCE: u64 = 64 * 1024;
@@ -60,12 +61,12 @@ pub(super) fn hold<T: Send + Unpin + 'static>(
 /// the permit stays, or `connection` is closed if the response contains large objects.
 pub(super) fn hold_permit(
     response: Response,
-    permit: Permit,
+    charge: Charge,
     memory: Arc<MemoryBudget>,
     stalls: &Arc<StallWatch>,
     connection: Option<Connection>,
 ) -> Response {
-    let charge = Arc::new(Mutex::new(Charge::Permit(permit)));
+    let charge = Arc::new(Mutex::new(charge));
     let returned = Arc::downgrade(&charge);
     let longest = Arc::new(AtomicU64::new(0));
     let seen = longest.clone();
@@ -73,6 +74,9 @@ pub(super) fn hold_permit(
         let Some(charge) = returned.upgrade() else { return };
         // One piece is in the buffer of the connection, and one is computed.
         let pieces = 2 * seen.load(Ordering::Relaxed);
+        // Memory of the same pieces, which would be counted twice.
+        let reserved = charge.lock().take_pieces();
+        drop(reserved);
         match memory.reserve(STALLED_STREAM.max(pieces)) {
             Ok(memory) => {
                 // Dropped outside of the lock, because the next request gets the permit.
@@ -98,9 +102,24 @@ pub(super) fn hold_permit(
 }
 
 /// The resource of a response that is computed while it is sent.
-enum Charge {
-    Permit(#[allow(dead_code, reason = "dropping it passes the permit on")] Permit),
+pub(super) enum Charge {
+    /// The permit, and the memory of large pieces.
+    Permit {
+        #[allow(dead_code, reason = "dropping it passes the permit on")]
+        permit: Permit,
+        pieces: Option<PieceMemory>,
+    },
+    /// The memory of the pieces of a client that does not read.
     Memory(#[allow(dead_code, reason = "dropping it returns the memory")] ReservedMemory),
+}
+
+impl Charge {
+    fn take_pieces(&mut self) -> Option<PieceMemory> {
+        match self {
+            Charge::Permit { pieces, .. } => pieces.take(),
+            Charge::Memory(_) => None,
+        }
+    }
 }
 
 /// How long a client may read nothing before its response loses its permit.

@@ -262,9 +262,23 @@ async fn delete_record(
     // The mark is a separate write, so that watchers see it before the removal. If the removal fails, the object is
     // left with a grace period of 0, and the next delete removes it.
     let last = if plan.marked { write::put(request, record, plan.object).await? } else { record.clone() };
-    let revision = write::remove(request, &last).await?;
+    let removed = write::remove(request, &last).await;
     let mut object = stored::decode_as(kind, &last)?;
+    let revision = match removed {
+        Ok(revision) => revision,
+        // A watcher of the mark, such as the kubelet of a pod, has removed the object already. Upstream: ignoreNotFound in
+        // `registry/generic/registry/store.go`.
+        Err(StoreError::Moved(current)) if plan.marked && !is_same(&last, current.as_deref()) => {
+            return Ok(Deleted::Gone(object));
+        }
+        Err(error) => return Err(error),
+    };
     // A removed object is returned with the revision of its deletion, as in the watch event.
     object.set(&["metadata", "resourceVersion"], revision.to_string());
     Ok(Deleted::Gone(object))
+}
+
+/// Whether the current record of a key, if there is one, is a version of the same object.
+fn is_same(last: &Record<Projection>, current: Option<&Record<Projection>>) -> bool {
+    current.is_some_and(|current| current.create_revision == last.create_revision)
 }

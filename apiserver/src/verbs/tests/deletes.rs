@@ -1,9 +1,13 @@
 //! Deletes: grace periods, finalizers, preconditions, propagation, collections.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use orlop_store::memory::{Memory, MemoryOptions};
 use serde_json::{Value, json};
 
+use super::racy::Racy;
 use super::rig::{CONFIG_MAPS, Rig, text, version};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -14,6 +18,21 @@ async fn pod(rig: &Rig, name: &str, node: &str, finalizers: Value) {
         "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]},
     });
     rig.post(PODS, body).await.expect(201);
+}
+
+/// The kubelet of a pod removes it as soon as it sees the mark, possibly before the delete that made the mark.
+#[tokio::test]
+async fn delete_succeeds_if_another_client_removes_the_marked_object() {
+    let store = Arc::new(Racy::new(Memory::with(MemoryOptions::default())));
+    let rig = Rig::on(store.clone()).await;
+    pod(&rig, "p", "n", json!([])).await;
+    rig.config_map("c", json!({})).await;
+    store.removes_first.store(true, Ordering::Relaxed);
+    let answer = rig.delete(&format!("{PODS}/p"), json!({"gracePeriodSeconds": 0})).await.expect(200).json();
+    assert_eq!(answer["metadata"]["deletionGracePeriodSeconds"], 0);
+    rig.get(&format!("{PODS}/p")).await.expect(404);
+    // Nothing was marked: the other client has deleted the object.
+    rig.delete(&format!("{CONFIG_MAPS}/c"), Value::Null).await.expect(404);
 }
 
 #[tokio::test]

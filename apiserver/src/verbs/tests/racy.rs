@@ -1,17 +1,28 @@
 //! A store that provokes conflicts: each commit lets the other tasks run first.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use orlop_store::kv::BoxFuture;
 use orlop_store::memory::Memory;
 use orlop_store::{
-    CommitError, Committed, DataBytes, Event, Guard, Key, Kv, ReadError, Revision, Snapshot, WatchError,
+    CommitError, Committed, DataBytes, Event, Guard, Key, Kv, Op, ReadError, Revision, Snapshot, WatchError,
     Watcher, Write,
 };
 
 use crate::projection::Projection;
 
-pub(super) struct Racy(pub(super) Memory<Projection>);
+pub(super) struct Racy {
+    pub(super) store: Memory<Projection>,
+    /// Another client removes each object immediately before a removal commits.
+    pub(super) removes_first: AtomicBool,
+}
+
+impl Racy {
+    pub(super) fn new(store: Memory<Projection>) -> Self {
+        Racy { store, removes_first: AtomicBool::new(false) }
+    }
+}
 
 impl Kv<Projection> for Racy {
     fn commit_if(
@@ -21,16 +32,25 @@ impl Kv<Projection> for Racy {
     ) -> BoxFuture<'_, Result<Committed<Projection>, CommitError<Projection>>> {
         Box::pin(async move {
             tokio::task::yield_now().await;
-            self.0.commit_if(guards, writes).await
+            if self.removes_first.load(Ordering::Relaxed) {
+                let removals = writes.iter().filter(|write| matches!(write.op, Op::Delete));
+                let removals = removals.map(|write| Write {
+                    key: write.key.clone(),
+                    expect: write.expect,
+                    op: Op::Delete,
+                });
+                self.store.commit_if(Vec::new(), removals.collect()).await?;
+            }
+            self.store.commit_if(guards, writes).await
         })
     }
 
     fn data(&self) -> DataBytes {
-        self.0.data()
+        self.store.data()
     }
 
     fn head(&self) -> Snapshot<Projection> {
-        self.0.head()
+        self.store.head()
     }
 
     fn at<'a>(
@@ -38,11 +58,11 @@ impl Kv<Projection> for Racy {
         revision: Revision,
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<Snapshot<Projection>, ReadError>> {
-        self.0.at(revision, prefix)
+        self.store.at(revision, prefix)
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watcher<Projection>, WatchError> {
-        self.0.watch(prefix, after)
+        self.store.watch(prefix, after)
     }
 
     fn history_before<'a>(
@@ -51,7 +71,7 @@ impl Kv<Projection> for Racy {
         before: Revision,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Arc<Event<Projection>>>, ReadError>> {
-        self.0.history_before(key, before, limit)
+        self.store.history_before(key, before, limit)
     }
 
     fn events(
@@ -59,42 +79,42 @@ impl Kv<Projection> for Racy {
         after: Revision,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Arc<Event<Projection>>>, ReadError>> {
-        self.0.events(after, limit)
+        self.store.events(after, limit)
     }
 
     fn time_of(&self, revision: Revision) -> BoxFuture<'_, Result<Option<i64>, ReadError>> {
-        self.0.time_of(revision)
+        self.store.time_of(revision)
     }
 
     fn reached(&self, revision: Revision) -> BoxFuture<'_, ()> {
-        self.0.reached(revision)
+        self.store.reached(revision)
     }
 
     fn compact(&self, before: Revision) -> BoxFuture<'_, Result<(), ReadError>> {
-        self.0.compact(before)
+        self.store.compact(before)
     }
 
     fn oldest(&self) -> Revision {
-        self.0.oldest()
+        self.store.oldest()
     }
 
     fn former_floor(&self) -> Revision {
-        self.0.former_floor()
+        self.store.former_floor()
     }
 
     fn poisoned(&self) -> Option<String> {
-        self.0.poisoned()
+        self.store.poisoned()
     }
 
     fn now_ms(&self) -> i64 {
-        self.0.now_ms()
+        self.store.now_ms()
     }
 
     fn size_on_disk(&self) -> u64 {
-        self.0.size_on_disk()
+        self.store.size_on_disk()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        self.0.close()
+        self.store.close()
     }
 }

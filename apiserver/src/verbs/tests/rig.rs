@@ -36,7 +36,7 @@ impl Rig {
     pub(super) async fn with(change: impl FnOnce(&mut Config)) -> Rig {
         let clock = Arc::new(ManualClock::new(START_MS));
         let options = MemoryOptions { clock: clock.clone(), ..MemoryOptions::default() };
-        let store: Arc<dyn Kv<Projection>> = Arc::new(Racy(Memory::with(options)));
+        let store: Arc<dyn Kv<Projection>> = Arc::new(Racy::new(Memory::with(options)));
         let time = clock.clone();
         let now = move || Timestamp::from_millisecond(time.now_ms()).unwrap();
         let mut config = Config { clock: Arc::new(now), ..Config::default() };
