@@ -237,8 +237,13 @@ async fn scheduled_snapshots_are_taken_and_rotated() {
         orlop(&["snapshot", "status", &shown(&file)]).unwrap();
     }
     // Without the directory, failures are reported and counted, and the server keeps running.
-    std::fs::remove_dir_all(kept.path()).unwrap();
-    std::fs::write(kept.path(), "in the way").unwrap();
+    wait::until("a file replaces the directory", async || {
+        // The server may be writing a snapshot to it.
+        let removed = std::fs::remove_dir_all(kept.path());
+        let replaced = removed.and_then(|()| std::fs::write(kept.path(), "in the way"));
+        replaced.map_err(|error| error.to_string())
+    })
+    .await;
     http.create(MAPS, &map("more", "x")).await;
     wait::until("the failure is counted", async || {
         let failed = metric("orlop_snapshots_total{result=\"failure\"}").await;

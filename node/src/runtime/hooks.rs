@@ -213,15 +213,16 @@ fn variable(name: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     fn hooks(script: &str) -> (tempfile::TempDir, Hooks) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pod-started");
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Another process writes it: the children of concurrent tests would inherit the open file, and an open file cannot be executed.
+        let write = r#"printf '#!/bin/sh\n%s\n' "$2" >"$1" && chmod 755 "$1""#;
+        let written =
+            std::process::Command::new("sh").args(["-c", write, "sh"]).arg(&path).arg(script).status();
+        assert!(written.unwrap().success());
         let hooks = Hooks::new(Some(dir.path().to_owned()));
         (dir, hooks)
     }
