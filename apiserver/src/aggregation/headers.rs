@@ -96,12 +96,14 @@ pub(super) fn forwarded(
     if let Some(peer) = peer {
         append_forwarded_for(headers, peer);
     }
+    // Recipients remove the spaces around a value, and would see another user.
+    let is_kept = |text: &str| text.trim_matches([' ', '\t']).len() == text.len();
     let mut set = |name: HeaderName, text: &str| match HeaderValue::from_bytes(text.as_bytes()) {
-        Ok(value) => {
+        Ok(value) if is_kept(text) => {
             headers.append(name, value);
             Ok(())
         }
-        Err(_) => Err(format!("net/http: invalid header field value for \"{name}\"")),
+        Ok(_) | Err(_) => Err(format!("net/http: invalid header field value for \"{name}\"")),
     };
     set(HeaderName::from_static("x-remote-user"), &user.username)?;
     if !user.uid.is_empty() {
@@ -247,6 +249,8 @@ mod tests {
             ("3 the UID", ok, bad, ok, ok, Some("x-remote-uid")),
             ("4 a group", ok, ok, bad, ok, Some("x-remote-group")),
             ("5 an extra attribute", ok, ok, ok, bad, Some("x-remote-extra-k")),
+            ("6 a space at the end, which recipients remove", "admin ", ok, ok, ok, Some("x-remote-user")),
+            ("7 a tab at the beginning", ok, ok, "\tsystem:masters", ok, Some("x-remote-group")),
         ] {
             let user = UserInfo {
                 username: name.to_owned(),
