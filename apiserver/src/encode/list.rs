@@ -31,7 +31,10 @@ use orlop_api::status::ApiError;
 
 /// The records and the metadata of a list.
 pub(crate) struct Listed {
-    pub(crate) records: Vec<Arc<Record<Projection>>>,
+    records: Vec<Arc<Record<Projection>>>,
+    /// The sizes of the records together, and the largest one, bytes.
+    bytes: usize,
+    longest: usize,
     /// The state that the records belong to. It holds the memory of old records.
     pub(crate) snapshot: Snapshot<Projection>,
     /// Counts the memory of old records, if the list is sent in pieces.
@@ -41,6 +44,29 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
+    /// A list without records, of this state.
+    pub(crate) fn new(snapshot: Snapshot<Projection>) -> Self {
+        let (records, bytes, longest) = (Vec::new(), 0, 0);
+        Listed { records, bytes, longest, snapshot, old_state: None, continue_token: None, remaining: None }
+    }
+
+    /// Adds a record at the end.
+    pub(crate) fn push(&mut self, record: &Arc<Record<Projection>>) {
+        self.bytes += record.value.len();
+        self.longest = self.longest.max(record.value.len());
+        self.records.push(record.clone());
+    }
+
+    /// The records.
+    pub(crate) fn records(&self) -> &[Arc<Record<Projection>>] {
+        &self.records
+    }
+
+    /// The sizes of the records together, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     fn metadata(&self) -> Map<String, Value> {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion".to_owned(), self.snapshot.revision().to_string().into());
@@ -61,11 +87,11 @@ impl Listed {
     /// Reserves the memory of two pieces with the largest object: one is in the buffer of the connection, and one is computed. Small
     /// objects need no memory, because the number of permits bounds it.
     fn reserve_pieces(&self, memory: &Arc<MemoryBudget>) -> Result<Option<PieceMemory>, ApiError> {
-        let longest = self.records.iter().map(|record| record.value.len()).max().unwrap_or(0);
-        if longest <= PIECE || !self.is_sent_in_pieces() {
+        // A list with such an object is sent in pieces.
+        if self.longest <= PIECE {
             return Ok(None);
         }
-        let needed = 2 * longest as u64;
+        let needed = 2 * self.longest as u64;
         // Every object that is stored can be listed.
         let needed = memory.limit().map_or(needed, |limit| needed.min(limit / 4));
         let reserved = memory.reserve(needed).map_err(out_of_memory)?;
@@ -74,7 +100,7 @@ impl Listed {
 
     /// The approximate length of the list as text, bytes.
     fn size(&self) -> usize {
-        self.records.iter().map(|record| record.value.len() + 40).sum()
+        self.bytes + 40 * self.records.len()
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) async fn delete_collection(request: &Request) -> Result<Response, Api
     options.check_collection()?;
     let listed = select(request).await?;
     // Concurrent deletes share syncs, instead of one sync per object.
-    for group in groups(&listed.records) {
+    for group in groups(listed.records()) {
         let deletes = group.iter().map(|record| {
             let (_, name) = key_names(request.kind(), record.key.as_str());
             // Only the result is kept, not the deleted object.

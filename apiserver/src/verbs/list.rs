@@ -162,20 +162,12 @@ async fn state_at(
 const PAGE_BYTES: usize = 16 << 20;
 
 fn collect(page: &Page, prefix: &str, filter: &Filter) -> Result<Listed, ApiError> {
-    let mut listed = Listed {
-        records: Vec::new(),
-        snapshot: page.snapshot.clone(),
-        old_state: None,
-        continue_token: None,
-        remaining: None,
-    };
+    let mut listed = Listed::new(page.snapshot.clone());
     let mut selected = filter.select(&page.snapshot, prefix, page.from.as_deref());
-    let mut bytes = 0;
     while let Some(record) = selected.next() {
         stored::readable(record)?;
-        listed.records.push(record.clone());
-        bytes += record.value.len();
-        if page.limit == 0 || listed.records.len() < page.limit && bytes < PAGE_BYTES {
+        listed.push(record);
+        if page.limit == 0 || listed.records().len() < page.limit && listed.bytes() < PAGE_BYTES {
             continue;
         }
         // Like upstream, report the number of remaining items only if the filter matches everything.
