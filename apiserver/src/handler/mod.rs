@@ -212,14 +212,17 @@ fn record_request(
 /// # Errors
 /// There is no memory for the response of a read.
 fn hold_memory(verb: Verb, mut response: Response, mut memory: ReservedMemory) -> Result<Response, ApiError> {
+    if response.extensions().get::<HeldMemory>().is_some() {
+        return Ok(response);
+    }
     let size = response.body().size_hint().exact().unwrap_or(0);
     match memory.resize(size) {
         Ok(()) => {}
-        // A write has happened: its response is sent nevertheless. So is an object that is larger than the limit.
-        Err(error) if verb.is_mutating() || error.is_permanent() => {}
+        // A write or a call of a kubelet has happened: its response is sent nevertheless. So is an object that is larger than the limit.
+        Err(error) if verb.is_mutating() || verb == Verb::Connect || error.is_permanent() => {}
         Err(error) => return Err(out_of_memory(error)),
     }
-    if size > UNCOUNTED && response.extensions().get::<HeldMemory>().is_none() {
+    if size > UNCOUNTED {
         response.extensions_mut().insert(HeldMemory(Arc::new(memory)));
     }
     Ok(response)

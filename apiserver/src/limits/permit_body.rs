@@ -72,11 +72,12 @@ pub(super) fn hold_permit(
     let seen = longest.clone();
     let clock = stalls.start(SLOW_AFTER, move || {
         let Some(charge) = returned.upgrade() else { return };
-        // One piece is in the buffer of the connection, and one is computed.
-        let pieces = 2 * seen.load(Ordering::Relaxed);
-        // Memory of the same pieces, which would be counted twice.
+        // Memory of the same pieces, which would be counted twice. Its objects may still follow.
         let reserved = charge.lock().take_pieces();
+        let follow = reserved.as_ref().map_or(0, |reserved| reserved.0.bytes());
         drop(reserved);
+        // One piece is in the buffer of the connection, and one is computed.
+        let pieces = (2 * seen.load(Ordering::Relaxed)).max(follow);
         match memory.reserve(STALLED_STREAM.max(pieces)) {
             Ok(memory) => {
                 // Dropped outside of the lock, because the next request gets the permit.

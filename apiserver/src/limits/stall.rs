@@ -28,11 +28,26 @@ impl std::fmt::Debug for StallWatch {
     }
 }
 
+/// The clocks of sent responses are forgotten when there are more clocks than this, and twice as many as after the last time.
+const FEW: usize = 64;
+
 #[derive(Default)]
 struct Watched {
     clocks: Vec<Weak<StallClock>>,
+    /// The number of clocks at which those of sent responses are forgotten before the next look.
+    next_sweep: usize,
     /// The time of the next look; `None` while no task looks.
     next: Option<Instant>,
+}
+
+impl Watched {
+    fn add(&mut self, clock: &Arc<StallClock>) {
+        if self.clocks.len() >= self.next_sweep.max(FEW) {
+            self.clocks.retain(|clock| clock.strong_count() > 0);
+            self.next_sweep = self.clocks.len() * 2;
+        }
+        self.clocks.push(Arc::downgrade(clock));
+    }
 }
 
 impl StallWatch {
@@ -51,7 +66,7 @@ impl StallWatch {
         });
         let look = clock.start + patience;
         let mut watched = self.watched.lock();
-        watched.clocks.push(Arc::downgrade(&clock));
+        watched.add(&clock);
         match watched.next {
             None => drop(tokio::spawn(run(self.clone()))),
             Some(next) if look < next => self.is_earlier.notify_one(),
@@ -184,6 +199,21 @@ mod tests {
             assert_eq!(count.load(Ordering::Relaxed), round);
             assert!(watch.watched.lock().clocks.is_empty());
         }
+    }
+
+    /// The next look can be a minute away, and a client can send many requests until then.
+    #[tokio::test(start_paused = true)]
+    async fn sent_responses_are_forgotten_before_the_next_look() {
+        let watch = Arc::new(StallWatch::default());
+        let count = Arc::new(AtomicU64::new(0));
+        let unsent: Vec<Ticking> = (0..FEW).map(|_| counted(&watch, LONG, &count)).collect();
+        for _ in 0..10_000 {
+            drop(counted(&watch, LONG, &count));
+        }
+        let clocks = watch.watched.lock().clocks.len();
+        assert!((FEW..=2 * FEW).contains(&clocks), "{clocks} clocks");
+        tokio::time::sleep(LONG * 2).await;
+        assert_eq!(count.load(Ordering::Relaxed), unsent.len() as u64, "each of the others stalls");
     }
 
     #[tokio::test(start_paused = true)]

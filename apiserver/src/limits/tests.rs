@@ -23,6 +23,9 @@ fn limits(requests: usize, mutating_requests: usize, watches: usize) -> Arc<Limi
     Limits::new(&config, &Registry::new(), Default::default(), false).unwrap()
 }
 
+/// The memory that the path `/large-objects` reserves for its pieces, bytes.
+const LARGE_PIECES: u64 = 2 << 20;
+
 /// A router with a slow path. `entered` reports a request on it, `gate` releases the request.
 struct Slow {
     limits: Arc<Limits>,
@@ -45,7 +48,16 @@ impl Slow {
         let stream = any(move || async move {
             Body::from_stream(futures::stream::repeat_with(piece).then(|piece| piece))
         });
+        let budget = limits.memory.clone();
+        let large_objects = any(move || async move {
+            let reserved = budget.reserve(LARGE_PIECES).unwrap();
+            let pieces = futures::stream::repeat_with(piece).then(|piece| piece);
+            let mut response = axum::response::Response::new(Body::from_stream(pieces));
+            response.extensions_mut().insert(PieceMemory(Arc::new(reserved)));
+            response
+        });
         let router = Router::new()
+            .route("/large-objects", large_objects)
             .route("/slow", slow)
             .route("/large", large)
             .route("/stream", stream.clone())
@@ -222,6 +234,26 @@ async fn stream_holds_its_permit_unless_the_client_does_not_read() {
     assert_eq!(slow.limits.reads.count(), (0, 0));
     assert!(memory.used() > 0);
     body.frame().await.unwrap().unwrap();
+    drop(body);
+    assert_eq!(memory.used(), 0);
+}
+
+/// The large objects of a list may follow after the pieces that its client has read.
+#[tokio::test(start_paused = true)]
+async fn list_has_memory_for_its_large_objects_while_its_client_does_not_read() {
+    let memory = MemoryBudget::new(2 * LARGE_PIECES);
+    let config = LimitsConfig { requests: 1, memory: memory.clone(), ..LimitsConfig::default() };
+    let slow = Slow::new(Limits::new(&config, &Registry::new(), Default::default(), false).unwrap());
+    let response = slow.router.clone().oneshot(request("GET", "/large-objects")).await.unwrap();
+    let mut body = response.into_body();
+    body.frame().await.unwrap().unwrap();
+    assert_eq!((slow.limits.reads.count(), memory.used()), ((1, 0), LARGE_PIECES));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(
+        (slow.limits.reads.count(), memory.used()),
+        ((0, 0), LARGE_PIECES),
+        "it has no permit any more"
+    );
     drop(body);
     assert_eq!(memory.used(), 0);
 }
