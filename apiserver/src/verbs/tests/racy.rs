@@ -13,7 +13,7 @@ use orlop_store::{
 use crate::projection::Projection;
 
 pub(super) struct Racy {
-    pub(super) store: Memory<Projection>,
+    store: Memory<Projection>,
     /// Another client removes each object immediately before a removal commits.
     pub(super) removes_first: AtomicBool,
 }
