@@ -21,6 +21,11 @@ impl SecretDigest {
     pub fn matches(&self, secret: &[u8]) -> bool {
         is_same_digest(&self.0, &digest(secret))
     }
+
+    /// Whether both are digests of the same secret.
+    pub fn is_same(&self, other: &SecretDigest) -> bool {
+        is_same_digest(&self.0, &other.0)
+    }
 }
 
 impl std::fmt::Debug for SecretDigest {

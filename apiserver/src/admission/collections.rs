@@ -11,10 +11,11 @@ use orlop_api::status::ApiError;
 const MAX_BYTES: usize = 4 << 20;
 
 /// The collections, by group and plural.
-const COLLECTIONS: [(&str, &str); 6] = [
+const COLLECTIONS: [(&str, &str); 7] = [
     ("", "resourcequotas"),
     ("", "limitranges"),
     ("scheduling.k8s.io", "priorityclasses"),
+    ("node.k8s.io", "runtimeclasses"),
     ("storage.k8s.io", "storageclasses"),
     ("networking.k8s.io", "ingressclasses"),
     // Evictions read them, see `handler::weight`.
@@ -25,7 +26,7 @@ const COLLECTIONS: [(&str, &str); 6] = [
 pub(super) fn read_by<'a>(group: &'a str, plural: &'a str) -> impl Iterator<Item = &'static dyn Kind> + 'a {
     let is_read = move |read: &str| match read {
         "limitranges" => matches!((group, plural), ("", "pods" | "persistentvolumeclaims")),
-        "priorityclasses" => (group, plural) == ("", "pods"),
+        "priorityclasses" | "runtimeclasses" => (group, plural) == ("", "pods"),
         "storageclasses" => (group, plural) == ("", "persistentvolumeclaims"),
         "poddisruptionbudgets" => false,
         "ingressclasses" => (group, plural) == ("networking.k8s.io", "ingresses"),
@@ -105,7 +106,7 @@ mod tests {
         let read = |plural| -> Vec<&str> { read_by("", plural).map(|kind| kind.names().plural).collect() };
         assert_eq!(read("configmaps"), ["resourcequotas"]);
         assert_eq!(read("poddisruptionbudgets"), ["resourcequotas"]);
-        assert_eq!(read("pods"), ["resourcequotas", "limitranges", "priorityclasses"]);
+        assert_eq!(read("pods"), ["resourcequotas", "limitranges", "priorityclasses", "runtimeclasses"]);
         assert_eq!(read("persistentvolumeclaims"), ["resourcequotas", "limitranges", "storageclasses"]);
     }
 }

@@ -3,8 +3,8 @@
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
+use crate::encode::head::ObjectHead;
 use crate::registry::{self, Scope};
-use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_api::validate::Cause;
 
@@ -45,14 +45,14 @@ fn may_create(request: &Request<'_>, lookup: &dyn Lookup) -> Result<(), ApiError
     // Without the kind there is nothing to check.
     let Some(kind) = registry::by_resource("", "v1", "namespaces") else { return Ok(()) };
     let namespace = request.namespace;
-    let Some(found) = lookup.get(kind, "", namespace) else {
+    let Some(found) = lookup.head(kind, "", namespace) else {
         return Err(ApiError::not_found(kind.names(), namespace));
     };
     if is_going_away(&found) { Err(going_away(request)) } else { Ok(()) }
 }
 
-fn is_going_away(namespace: &Object) -> bool {
-    namespace.is_terminating() || namespace.str_at(&["status", "phase"]) == "Terminating"
+fn is_going_away(namespace: &ObjectHead) -> bool {
+    namespace.deletion_timestamp().is_some() || namespace.field("status.phase") == "Terminating"
 }
 
 fn going_away(request: &Request<'_>) -> ApiError {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 
 use super::outcome::Findings;
+use crate::encode::head::ObjectHead;
 use crate::encode::undecoded::Undecoded;
 use crate::registry::{Kind, Names};
 use orlop_api::object::Object;
@@ -94,7 +95,9 @@ impl Request<'_> {
 pub trait Lookup {
     /// Whether a user may perform a request.
     fn permits(&self, user: &UserInfo, request: &RequestInfo) -> bool;
-    /// One object; `namespace` is `""` for cluster-scoped kinds.
+    /// The head of one object; `namespace` is `""` for cluster-scoped kinds.
+    fn head(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<ObjectHead>;
+    /// One object. For objects that only administrators write, or whose size `handler::weight` examines.
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object>;
     /// All objects of a kind, or those in a namespace. Decodes one at a time. For collections whose size is bounded
     /// (`collections`).

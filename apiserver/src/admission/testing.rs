@@ -8,6 +8,8 @@ use serde_json::Value;
 use super::chain::Chain;
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
+use crate::encode::head::ObjectHead;
+use crate::encode::head::testing::head_at;
 use crate::encode::undecoded::Undecoded;
 use crate::encode::undecoded::testing::{Counted, DecodeCounter};
 use crate::registry::{KINDS, Kind};
@@ -50,6 +52,10 @@ impl Lookup for Facts {
         let all = format!("{PERMITTED_DOMAIN}/*");
         matches!(&request.target, RequestTarget::Resource(target)
             if target.resource == "permitted" || target.name == all)
+    }
+
+    fn head(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<ObjectHead> {
+        self.get(kind, namespace, name).map(|object| head_at(kind, object.into_value(), 1))
     }
 
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {

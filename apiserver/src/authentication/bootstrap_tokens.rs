@@ -7,8 +7,12 @@ use orlop_auth::bootstrap_token::{BootstrapFingerprint, NAMESPACE};
 use orlop_store::Kv;
 
 use crate::clock::Clock;
+use crate::encode::stored;
 use crate::projection::Projection;
 use crate::service_account::find;
+
+/// The largest Secret of a bootstrap token, bytes in the store. Every request with the token decodes it.
+const MAX_SECRET: usize = 16 << 10;
 
 /// The store with the Secrets, and the clock that decides whether they have expired.
 pub(super) struct BootstrapTokens {
@@ -31,6 +35,14 @@ impl BootstrapTokens {
                 return None;
             }
         };
-        token.user(&secret, (self.clock)())
+        let record = secret.record();
+        if record.value.len() > MAX_SECRET {
+            tracing::warn!(
+                secret = token.secret_name(),
+                "a bootstrap token is rejected, because its Secret has more than {MAX_SECRET} bytes"
+            );
+            return None;
+        }
+        token.user(&stored::decode(record).ok()?, (self.clock)())
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use orlop_store::ReservedMemory;
 
 pub(crate) mod answer;
+pub(crate) mod head;
 pub(crate) mod list;
 pub(crate) mod stored;
 pub(crate) mod undecoded;

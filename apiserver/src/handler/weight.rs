@@ -1,6 +1,7 @@
 //! Whether a request is cheap enough for the threads that serve connections.
 
 use orlop_api::registry::admission_registration::GROUP;
+use orlop_auth::node::node_name;
 use orlop_codec::decode::Media;
 use orlop_codec::patch::{self, PatchKind};
 
@@ -49,8 +50,8 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
         }
         Verb::Get if request.kind().is_custom() => false,
         Verb::Get => copies_stored_form(request) || object_is_light(request),
-        // The account is decoded.
-        Verb::RequestToken => object_is_light(request),
+        // The account is decoded; for a node, also its pod and the volumes of the pod.
+        Verb::RequestToken => node_name(&request.user).is_none() && object_is_light(request),
         // The schema of a custom kind may contain rules that compute.
         Verb::Create => !request.kind().is_custom(),
         Verb::Update(_)
@@ -195,7 +196,11 @@ fn admission_is_light(verb: Verb, request: &Request) -> bool {
     let head = request.head();
     let budgets =
         (verb == Verb::Evict).then(|| registry::by_resource("policy", "v1", "poddisruptionbudgets"));
-    let prefixes = admission::read_by(request.kind()).chain(budgets.flatten()).map(|kind| {
+    // A pod names one of them.
+    let accounts =
+        (request.names().plural == "pods").then(|| registry::by_resource("", "v1", "serviceaccounts"));
+    let others = budgets.into_iter().chain(accounts).flatten();
+    let prefixes = admission::read_by(request.kind()).chain(others).map(|kind| {
         let of = if kind.scope() == Scope::Namespaced { namespace } else { "" };
         dispatch::prefix(kind, of)
     });

@@ -1,7 +1,7 @@
 //! Service account tokens: issued by `serviceaccounts/NAME/token`, verified by authentication and by reviews.
 //!
 //! [`key_file`] stores the keys, `signing_keys` reads them again when they change, and `keys` combines them with those of the
-//! configuration. `legacy` verifies tokens that are stored in Secrets. [`lifetime`] decides how long tokens are valid. This module checks in the store that the account
+//! configuration. `legacy` verifies tokens that are stored in Secrets, with what `token_secrets` remembers of these. [`lifetime`] decides how long tokens are valid. This module checks in the store that the account
 //! and the objects a token is bound to still exist.
 
 pub mod key_file;
@@ -9,6 +9,7 @@ mod keys;
 mod legacy;
 mod lifetime;
 mod signing_keys;
+mod token_secrets;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,13 +20,12 @@ use orlop_store::{Kv, Snapshot};
 
 use crate::clock::Clock;
 use crate::dispatch;
-use crate::encode::stored;
+use crate::encode::head::ObjectHead;
 use crate::projection::Projection;
 use crate::registry::by_resource;
 use keys::AccountKeys;
 pub(crate) use lifetime::Lifetime;
 use lifetime::LifetimeLimits;
-use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_auth::jwt::public_key::PublicKey;
 use orlop_auth::service_account::claims::{self, Claims, ObjectRef, Subject, TokenError};
@@ -33,6 +33,7 @@ use orlop_auth::service_account::key::SigningKey;
 use orlop_auth::service_account::legacy::LegacyClaims;
 use orlop_auth::{SecretDigest, UserInfo};
 pub(crate) use signing_keys::KeyError;
+use token_secrets::TokenSecrets;
 
 /// Seconds for which tokens of terminating objects stay valid, because a shutdown may need them.
 const AFTERLIFE: i64 = 60;
@@ -82,6 +83,7 @@ pub(crate) struct Accounts {
     store: Arc<dyn Kv<Projection>>,
     clock: Clock,
     label_writes: legacy::LabelWrites,
+    token_secrets: TokenSecrets,
 }
 
 impl std::fmt::Debug for Accounts {
@@ -163,7 +165,8 @@ impl Accounts {
         let max = config.max_expiration.map(|max| i64::try_from(max.as_secs()).unwrap_or(i64::MAX));
         let limits = LifetimeLimits { max, extends: config.extend_expiration };
         let label_writes = legacy::LabelWrites::default();
-        Ok(Accounts { keys, issuer, audiences, limits, store, clock, label_writes })
+        let token_secrets = TokenSecrets::default();
+        Ok(Accounts { keys, issuer, audiences, limits, store, clock, label_writes, token_secrets })
     }
 
     /// The issuer in tokens.
@@ -337,7 +340,7 @@ fn still_there(
         // No token depends on an object that cannot be read.
         Err(error) => return gone(error.message),
     };
-    let ended: Option<Timestamp> = object.str_at(&["metadata", "deletionTimestamp"]).parse().ok();
+    let ended: Option<Timestamp> = object.deletion_timestamp().and_then(|time| time.parse().ok());
     if ended.is_some_and(|ended| ended.as_second() < now.as_second() - AFTERLIFE) {
         return gone(format!("{plural} {name:?} has been deleted"));
     }
@@ -351,7 +354,7 @@ fn still_there(
     Ok(())
 }
 
-/// An object of the core group.
+/// The head of an object of the core group. Every request with a token reads some, and users make them as large as any object.
 ///
 /// # Errors
 /// The object exists, but cannot be read.
@@ -360,10 +363,9 @@ pub(crate) fn find(
     plural: &str,
     namespace: &str,
     name: &str,
-) -> Result<Option<Object>, ApiError> {
+) -> Result<Option<ObjectHead>, ApiError> {
     let Some(kind) = by_resource("", "v1", plural) else { return Ok(None) };
-    let found = head.get(&dispatch::key(kind, namespace, name));
-    found.map(|record| stored::decode(record)).transpose()
+    head.get(&dispatch::key(kind, namespace, name)).map(ObjectHead::of).transpose()
 }
 
 fn user(claims: &Claims) -> UserInfo {

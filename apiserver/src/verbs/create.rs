@@ -5,6 +5,7 @@ use futures::FutureExt as _;
 
 use crate::admission::Operation;
 use crate::encode::answer::{self, Written};
+use crate::encode::head::ObjectHead;
 use crate::encode::negotiate::Endpoint;
 use crate::generated_name::generated_name;
 use crate::verbs::options::WriteOptions;
@@ -147,8 +148,8 @@ pub(crate) async fn create_tracked(
             continue;
         }
         let terminating = taken
-            .and_then(|record| crate::encode::stored::decode(&record).ok())
-            .is_some_and(|object| object.is_terminating());
+            .and_then(|record| ObjectHead::of(&record).ok())
+            .is_some_and(|object| object.deletion_timestamp().is_some());
         // The text depends on `generateName`, also if the client chose the name.
         let error = match base.is_empty() {
             true => ApiError::already_exists(request.names(), &name),

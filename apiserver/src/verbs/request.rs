@@ -13,6 +13,7 @@ use crate::admission::webhook::WebhookIndex;
 use crate::audit::context::AuditContext;
 use crate::authentication::StreamCredential;
 use crate::dispatch::{self, Resource};
+use crate::encode::head::ObjectHead;
 use crate::encode::negotiate::{Endpoint, RequestedEncoding, negotiate, negotiate_unrouted};
 use crate::encode::stored;
 use crate::encode::undecoded::{Undecoded, UndecodedRecord};
@@ -233,8 +234,13 @@ impl<'a> HeadLookup<'a> {
     }
 
     fn decode(&self, kind: &dyn Kind, record: &Record<Projection>) -> Option<Object> {
-        match stored::decode_as(kind, record) {
-            Ok(object) => Some(object),
+        self.readable(stored::decode_as(kind, record))
+    }
+
+    /// What was read of an object; records the error of an unreadable one.
+    fn readable<T>(&self, read: Result<T, ApiError>) -> Option<T> {
+        match read {
+            Ok(read) => Some(read),
             Err(error) => {
                 // The first one names the cause.
                 let _ = self.unreadable.set(error);
@@ -247,6 +253,11 @@ impl<'a> HeadLookup<'a> {
 impl admission::Lookup for HeadLookup<'_> {
     fn permits(&self, user: &UserInfo, request: &RequestInfo) -> bool {
         self.server.authorizer.decide_blocking(user, request).allowed
+    }
+
+    fn head(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<ObjectHead> {
+        let record = self.head.get(&dispatch::key(kind, namespace, name))?;
+        self.readable(ObjectHead::of(record))
     }
 
     fn get(&self, kind: &dyn Kind, namespace: &str, name: &str) -> Option<Object> {

@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::admission::matching::{AdmissionOperation, GroupVersionKind};
+use crate::encode::head::ObjectHead;
 use crate::encode::negotiate::Endpoint;
 use crate::encode::{answer, stored};
 use crate::registry::Names;
@@ -72,7 +73,7 @@ pub(crate) async fn request_token(request: &Request) -> Result<Response, ApiErro
         node: None,
         pod: None,
         secret: None,
-        serviceaccount: reference(&account),
+        serviceaccount: ObjectRef { name: account.name().to_owned(), uid: account.uid().to_owned() },
         warnafter: None,
     };
     bind(&asked, &account, &mut subject, |plural, namespace, name| find(&head, plural, namespace, name))?;
@@ -141,16 +142,12 @@ fn check(asked: &Object) -> Result<(), ApiError> {
     if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(NAMES.kind, NAMES.group, "", &errors)) }
 }
 
-fn reference(object: &Object) -> ObjectRef {
-    ObjectRef { name: object.name().to_owned(), uid: object.uid().to_owned() }
-}
-
 /// Binds the token to the object in the request: the token is valid only while the object exists.
 fn bind(
     asked: &Object,
     account: &Object,
     subject: &mut Subject,
-    find: impl Fn(&str, &str, &str) -> Result<Option<Object>, ApiError>,
+    find: impl Fn(&str, &str, &str) -> Result<Option<ObjectHead>, ApiError>,
 ) -> Result<(), ApiError> {
     let Some(Value::Object(_)) = asked.at(&["spec", "boundObjectRef"]) else { return Ok(()) };
     let given = |name: &str| asked.str_at(&["spec", "boundObjectRef", name]);
@@ -180,24 +177,25 @@ fn bind(
         );
         return Err(ApiError::conflict_because(kind, details, &why));
     }
+    let reference = || ObjectRef { name: name.to_owned(), uid: found.uid().to_owned() };
     match kind {
         "Pod" => {
-            let runs_as = found.str_at(&["spec", "serviceAccountName"]);
+            let runs_as = found.field("spec.serviceAccountName");
             if runs_as != account.name() {
                 return Err(ApiError::bad_request(format!(
                     "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
                     account.name()
                 )));
             }
-            let node = found.str_at(&["spec", "nodeName"]);
+            let node = found.field("spec.nodeName");
             if !node.is_empty() {
                 let uid = find("nodes", "", node)?.map(|node| node.uid().to_owned()).unwrap_or_default();
                 subject.node = Some(ObjectRef { name: node.to_owned(), uid });
             }
-            subject.pod = Some(reference(&found));
+            subject.pod = Some(reference());
         }
-        "Secret" => subject.secret = Some(reference(&found)),
-        _ => subject.node = Some(reference(&found)),
+        "Secret" => subject.secret = Some(reference()),
+        _ => subject.node = Some(reference()),
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 mod discovery;
 pub mod envelope;
 pub mod negotiate;
+pub mod partial;
 pub mod pretty;
 pub mod protobuf;
 mod rows;

@@ -14,6 +14,7 @@ use orlop_auth::node::node_name;
 
 use super::plugin::Plugin;
 use super::request::{Lookup, Operation, Request};
+use crate::encode::head::ObjectHead;
 use crate::registry::{self, Names};
 
 /// The name of the plugin.
@@ -122,7 +123,7 @@ fn operation_name(operation: Operation) -> &'static str {
     }
 }
 
-/// An object that the plugin reads.
+/// The head of an object that the plugin reads. Agents can make Pod and Node objects as large as any object may be.
 ///
 /// # Errors
 /// 404, with the singular name of the kind as in upstream's caches.
@@ -132,9 +133,9 @@ fn existing(
     plural: &str,
     namespace: &str,
     name: &str,
-) -> Result<Object, ApiError> {
+) -> Result<ObjectHead, ApiError> {
     let kind = registry::by_resource(group, "v1", plural).ok_or_else(ApiError::no_such_resource)?;
-    lookup.get(kind, namespace, name).ok_or_else(|| {
+    lookup.head(kind, namespace, name).ok_or_else(|| {
         let names = kind.names();
         ApiError::not_found(&Names { plural: names.singular, ..*names }, name)
     })

@@ -80,7 +80,7 @@ fn create(request: &Request<'_>, node: &str, lookup: &dyn Lookup) -> Result<(), 
 fn delete(request: &Request<'_>, node: &str, lookup: &dyn Lookup) -> Result<(), ApiError> {
     // As upstream, which finds no pod without a name: a node deletes nothing of a collection.
     let pod = existing(lookup, "", "pods", request.namespace, request.requested_name())?;
-    if pod.str_at(&["spec", "nodeName"]) == node {
+    if pod.field("spec.nodeName") == node {
         return Ok(());
     }
     Err(request.refuse(&format!("node {node:?} can only delete pods with spec.nodeName set to itself")))
@@ -91,7 +91,7 @@ fn evict(request: &Request<'_>, node: &str, lookup: &dyn Lookup) -> Result<(), A
         return Err(request.refuse(&format!("unexpected operation {}", operation_name(request.operation))));
     }
     let pod = existing(lookup, "", "pods", request.namespace, request.name)?;
-    if pod.str_at(&["spec", "nodeName"]) == node {
+    if pod.field("spec.nodeName") == node {
         return Ok(());
     }
     Err(request.refuse(&format!("node {node} can only evict pods with spec.nodeName set to itself")))

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::existing;
 use crate::admission::request::{Lookup, Operation, Request};
+use crate::encode::head::ObjectHead;
 
 /// In-tree sources of volumes, and the CSI drivers that replace them (upstream: csi-translation-lib).
 const MIGRATED: [(&str, &str); 7] = [
@@ -41,16 +42,16 @@ pub(super) fn restrict(request: &Request<'_>, node: &str, lookup: &dyn Lookup) -
              deleted and then recreated"
         ));
     }
-    if pod.str_at(&["spec", "nodeName"]) != node {
+    if pod.field("spec.nodeName") != node {
         return refuse("node requested token bound to a pod scheduled on a different node");
     }
-    check_audience(request, asked, &pod, lookup).or_else(|why| refuse(&why))
+    check_audience(request, asked, (bound("name"), &pod), lookup).or_else(|why| refuse(&why))
 }
 
 fn check_audience(
     request: &Request<'_>,
     asked: &Object,
-    pod: &Object,
+    (name, pod): (&str, &ObjectHead),
     lookup: &dyn Lookup,
 ) -> Result<(), String> {
     let audiences = asked.at(&["spec", "audiences"]).and_then(Value::as_array);
@@ -59,7 +60,8 @@ fn check_audience(
         [audience] => audience.as_str().unwrap_or_default(),
         _ => return Err("node may only request 0 or 1 audiences".to_owned()),
     };
-    if uses_audience(pod, audience, lookup)
+    let pod = PodVolumes { namespace: request.namespace, name, spec: pod.member("spec").unwrap_or_default() };
+    if uses_audience(&pod, audience, lookup)
         .map_err(|why| format!("error validating audience {audience:?}: {why}"))?
     {
         return Ok(());
@@ -84,13 +86,20 @@ fn check_audience(
     ))
 }
 
+/// The pod of a token: its names, and its spec with the volumes.
+struct PodVolumes<'p> {
+    namespace: &'p str,
+    name: &'p str,
+    spec: Value,
+}
+
 /// Whether a volume of a pod needs tokens for an audience: a projected one, or one of a CSI driver that requests such tokens.
 ///
 /// # Errors
 /// No volume needs such tokens, and some volumes cannot be checked.
-fn uses_audience(pod: &Object, audience: &str, lookup: &dyn Lookup) -> Result<bool, String> {
+fn uses_audience(pod: &PodVolumes<'_>, audience: &str, lookup: &dyn Lookup) -> Result<bool, String> {
     let mut errors: Vec<String> = Vec::new();
-    for volume in pod.at(&["spec", "volumes"]).and_then(Value::as_array).into_iter().flatten() {
+    for volume in pod.spec["volumes"].as_array().into_iter().flatten() {
         let mut tokens = volume["projected"]["sources"].as_array().into_iter().flatten();
         let is_for = |token: &Value| token["audience"].as_str().unwrap_or_default() == audience;
         if tokens
@@ -101,8 +110,8 @@ fn uses_audience(pod: &Object, audience: &str, lookup: &dyn Lookup) -> Result<bo
         let outcome = driver_of(pod, volume, lookup).and_then(|driver| match driver {
             Some(driver) => {
                 let driver = existing(lookup, "storage.k8s.io", "csidrivers", "", &driver)?;
-                let requests = driver.at(&["spec", "tokenRequests"]).and_then(Value::as_array);
-                Ok(requests.into_iter().flatten().any(is_for))
+                let spec = driver.member("spec").unwrap_or_default();
+                Ok(spec["tokenRequests"].as_array().into_iter().flatten().any(is_for))
             }
             None => Ok(false),
         });
@@ -121,15 +130,14 @@ fn uses_audience(pod: &Object, audience: &str, lookup: &dyn Lookup) -> Result<bo
 }
 
 /// The CSI driver of a volume of a pod, if it has one.
-fn driver_of(pod: &Object, volume: &Value, lookup: &dyn Lookup) -> Result<Option<String>, ApiError> {
+fn driver_of(pod: &PodVolumes<'_>, volume: &Value, lookup: &dyn Lookup) -> Result<Option<String>, ApiError> {
     let of_claim = |claim: &str| -> Result<Option<String>, ApiError> {
-        let claim = existing(lookup, "", "persistentvolumeclaims", pod.namespace(), claim)?;
-        let name = claim.str_at(&["spec", "volumeName"]);
-        let volume = existing(lookup, "", "persistentvolumes", "", name)?;
-        Ok(volume.at(&["spec"]).and_then(driver_of_source))
+        let claim = existing(lookup, "", "persistentvolumeclaims", pod.namespace, claim)?;
+        let volume = existing(lookup, "", "persistentvolumes", "", claim.field("spec.volumeName"))?;
+        Ok(volume.member("spec").as_ref().and_then(driver_of_source))
     };
     if volume["ephemeral"]["volumeClaimTemplate"].is_object() {
-        return of_claim(&format!("{}-{}", pod.name(), volume["name"].as_str().unwrap_or_default()));
+        return of_claim(&format!("{}-{}", pod.name, volume["name"].as_str().unwrap_or_default()));
     }
     if let Some(claim) = volume["persistentVolumeClaim"]["claimName"].as_str() {
         return of_claim(claim);

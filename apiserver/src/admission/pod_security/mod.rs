@@ -74,8 +74,8 @@ fn template_path(group: &str, plural: &str) -> Option<&'static [&'static str]> {
 
 fn policy_of(namespace: &str, lookup: &dyn Lookup) -> Option<NamespacePolicy> {
     let kind = registry::by_resource("", "v1", "namespaces")?;
-    let namespace = lookup.get(kind, "", namespace)?;
-    Some(NamespacePolicy::of(&namespace))
+    let namespace = lookup.head(kind, "", namespace)?;
+    Some(NamespacePolicy::of_labels(|key| namespace.label(key)))
 }
 
 fn pod(request: &Request<'_>, object: &Object, lookup: &dyn Lookup) -> Result<(), ApiError> {

@@ -66,12 +66,17 @@ pub(super) struct NamespacePolicy {
 }
 
 impl NamespacePolicy {
-    /// The policy in the labels of a namespace; without labels, everything is permitted.
+    /// The policy of a namespace in a request.
     pub(super) fn of(namespace: &Object) -> Self {
+        Self::of_labels(|key| namespace.labels()?.get(key)?.as_str())
+    }
+
+    /// The policy in the labels of a namespace; without labels, everything is permitted.
+    pub(super) fn of_labels<'n>(label_of: impl Fn(&str) -> Option<&'n str>) -> Self {
         let mut errors = FieldErrors::new();
         let label = |name: &str| {
             let key = format!("pod-security.kubernetes.io/{name}");
-            let value = namespace.labels()?.get(&key)?.as_str()?.to_owned();
+            let value = label_of(&key)?.to_owned();
             Some((key, value))
         };
         let mut wrong = |key: &str, value: &str, why: &str| {

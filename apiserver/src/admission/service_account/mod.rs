@@ -85,7 +85,7 @@ impl ServiceAccount {
         if self.has_seen_controller.load(Ordering::Relaxed) {
             return true;
         }
-        let has = account(lookup, "default", DEFAULT_ACCOUNT).is_ok();
+        let has = has_default_account(lookup, "default");
         if has {
             self.has_seen_controller.store(true, Ordering::Relaxed);
         }
@@ -98,7 +98,7 @@ impl ServiceAccount {
         !is_mirror_pod(pod)
             && matches!(account_name(pod), "" | DEFAULT_ACCOUNT)
             && (self.always || self.has_controller(lookup))
-            && account(lookup, namespace, DEFAULT_ACCOUNT).is_err()
+            && !has_default_account(lookup, namespace)
     }
 
     /// Whether the plugin applies to the pod of a request; see [`ServiceAccount::always`].
@@ -114,6 +114,11 @@ fn is_mirror_pod(pod: &Object) -> bool {
 
 fn account_name(pod: &Object) -> &str {
     pod.str_at(&["spec", "serviceAccountName"])
+}
+
+fn has_default_account(lookup: &dyn Lookup, namespace: &str) -> bool {
+    let kind = registry::by_resource("", "v1", "serviceaccounts");
+    kind.is_some_and(|kind| lookup.head(kind, namespace, DEFAULT_ACCOUNT).is_some())
 }
 
 /// The account, or upstream's text.

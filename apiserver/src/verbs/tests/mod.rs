@@ -15,6 +15,7 @@ mod insight;
 mod insight_replay;
 mod insight_rights;
 mod insight_streams;
+mod large_dependencies;
 mod lists;
 mod logs;
 mod nodes;

@@ -26,8 +26,8 @@ impl WriteContext for Request {
     fn namespace_label(&self, key: &str) -> Option<String> {
         let kind = registry::by_resource("", "v1", "namespaces")?;
         // The label permits more, so an unreadable namespace has none.
-        let namespace = self.look_up(|lookup| lookup.get(kind, "", &self.resource.namespace)).ok()??;
-        namespace.labels()?.get(key)?.as_str().map(str::to_owned)
+        let namespace = self.look_up(|lookup| lookup.head(kind, "", &self.resource.namespace)).ok()??;
+        namespace.label(key).map(str::to_owned)
     }
 
     fn check(&self, permission: Permission<'_>) -> Result<(), String> {
