@@ -238,7 +238,7 @@ pub(crate) async fn serve(
             sign_in::announce(page_sign_in);
         }
         ready(&url, &service);
-        tracing::info!("serving {url}, data {place}; try: {}", listen.kubectl(&url, admin.as_deref()));
+        tracing::info!("serving {url}, data {place}; try: {}", listen.first_command(&url, admin.as_deref()));
         notify::ready();
 
         let early = tokio::select! {

@@ -79,17 +79,11 @@ pub(super) fn forwarded(
 ) -> Result<(), String> {
     let audit_id = headers.remove(AUDIT_ID);
     front_proxy::remove_headers(None, headers);
-    remove_connection(headers);
-    for name in &CREDENTIALS {
+    remove_named_by_connection(headers);
+    let removed: Vec<HeaderName> = headers.keys().filter(|name| is_for_this_server(name)).cloned().collect();
+    for name in removed {
         headers.remove(name);
     }
-    let impersonating: Vec<HeaderName> =
-        headers.keys().filter(|name| name.as_str().starts_with(IMPERSONATE)).cloned().collect();
-    for name in impersonating {
-        headers.remove(name);
-    }
-    headers.remove(header::HOST);
-    headers.remove(header::EXPECT);
     if let Some(id) = audit_id {
         headers.insert(AUDIT_ID, id);
     }
@@ -135,8 +129,20 @@ fn append_forwarded_for(headers: &mut HeaderMap, peer: IpAddr) {
     }
 }
 
-/// Removes the headers that concern only one connection.
-fn remove_connection(headers: &mut HeaderMap) {
+/// Whether a header of a request concerns only its connection to this server, or what this server has decided. Servers with a CGI
+/// interface read `_` as `-`.
+fn is_for_this_server(name: &HeaderName) -> bool {
+    let name = name.as_str().replace('_', "-");
+    let is_in = |headers: &[HeaderName]| headers.iter().any(|header| header.as_str() == name);
+    is_in(&OF_CONNECTION)
+        || is_in(&CREDENTIALS)
+        || is_in(&[header::HOST, header::EXPECT, AUDIT_ID])
+        || [KEEP_ALIVE, PROXY_CONNECTION].contains(&name.as_str())
+        || name.starts_with(IMPERSONATE)
+}
+
+/// Removes the headers that `Connection` names.
+fn remove_named_by_connection(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -144,8 +150,7 @@ fn remove_connection(headers: &mut HeaderMap) {
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
         .collect();
-    let own = [HeaderName::from_static(KEEP_ALIVE), HeaderName::from_static(PROXY_CONNECTION)];
-    for name in OF_CONNECTION.iter().chain(&own).chain(&named) {
+    for name in named {
         headers.remove(name);
     }
 }
@@ -217,6 +222,10 @@ mod tests {
             ("x-remote-extra-scopes", "all"),
             ("impersonate-user", "root"),
             ("impersonate-extra-a", "b"),
+            ("impersonate_user", "root"),
+            ("proxy_authorization", "Basic secret"),
+            ("sec_websocket-protocol", "secret"),
+            ("audit_id", "7"),
         ]);
         let extra = BTreeMap::from([("Example.com/Scope".to_owned(), vec!["a".to_owned(), "b".to_owned()])]);
         let user = UserInfo {

@@ -196,10 +196,14 @@ impl ListenConfig {
         }
     }
 
-    /// A `kubectl` command line that reaches the server. `kubeconfig` is that of the administrator, if the server created one.
-    pub fn kubectl(&self, url: &str, kubeconfig: Option<&Path>) -> String {
+    /// A command line that reaches the server. `kubeconfig` is that of the administrator, if the server created one.
+    pub fn first_command(&self, url: &str, kubeconfig: Option<&Path>) -> String {
         if let Some(kubeconfig) = kubeconfig {
             return format!("kubectl --kubeconfig {} get ns", kubeconfig.display());
+        }
+        if self.tls.is_none() && self.authentication.token_auth_file.is_some() {
+            // kubectl sends no token without TLS.
+            return format!("curl -H \"Authorization: Bearer TOKEN\" {url}/api/v1/namespaces");
         }
         let mut line = format!("kubectl --server {url}");
         if let Some(certificate) = self.certificate() {
@@ -330,17 +334,20 @@ mod tests {
     }
 
     #[test]
-    fn kubectl_command_line_has_the_required_flags() {
+    fn first_command_has_the_required_flags() {
         let plain = endpoint(&[]).unwrap();
         assert_eq!(
-            plain.kubectl("http://127.0.0.1:8080", None),
+            plain.first_command("http://127.0.0.1:8080", None),
             "kubectl --server http://127.0.0.1:8080 get ns"
         );
         let flags = ["--tls-cert-file", "c", "--tls-private-key-file", "k", "--token-auth-file", "t"];
-        let line = endpoint(&flags).unwrap().kubectl("https://a:1", None);
+        let line = endpoint(&flags).unwrap().first_command("https://a:1", None);
         assert_eq!(line, "kubectl --server https://a:1 --certificate-authority c --token TOKEN get ns");
+        let line =
+            endpoint(&["--token-auth-file", "t"]).unwrap().first_command("http://127.0.0.1:8080", None);
+        assert_eq!(line, "curl -H \"Authorization: Bearer TOKEN\" http://127.0.0.1:8080/api/v1/namespaces");
         let own = endpoint(&["--listen", "0.0.0.0:0"]).unwrap();
-        let line = own.kubectl("https://a:1", Some(Path::new("/d/admin.kubeconfig")));
+        let line = own.first_command("https://a:1", Some(Path::new("/d/admin.kubeconfig")));
         assert_eq!(line, "kubectl --kubeconfig /d/admin.kubeconfig get ns");
     }
 }
