@@ -4,12 +4,14 @@ use std::fmt::Display;
 use std::sync::{Arc, LazyLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
+use rustls::client::{ResolvesClientCert, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{
-    ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore, SignatureScheme, WantsVerifier,
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, OtherError, RootCertStore,
+    SignatureScheme, WantsVerifier,
 };
 use tokio::net::TcpStream;
 
@@ -56,6 +58,8 @@ pub(crate) fn config_with(ca_bundle: &[u8], own: OwnCertificate) -> Result<Arc<C
         let found = SYSTEM_CERTIFICATES.iter().find_map(|path| std::fs::read(path).ok());
         Arc::new(roots(&found.unwrap_or_default()))
     });
+    let trusted: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_slice_iter(ca_bundle).filter_map(Result::ok).collect();
     let roots = if ca_bundle.is_empty() { SYSTEM.clone() } else { Arc::new(roots(ca_bundle)) };
     if roots.is_empty() && !ca_bundle.is_empty() {
         return Err("unable to load root certificates: no valid certificate authority data seen".to_owned());
@@ -67,7 +71,7 @@ pub(crate) fn config_with(ca_bundle: &[u8], own: OwnCertificate) -> Result<Arc<C
         return Ok(Arc::new(config.with_no_client_auth()));
     }
     let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
-    let verifier = ServerVerifier(verifier.map_err(|error| error.to_string())?);
+    let verifier = ServerVerifier { verifier: verifier.map_err(|error| error.to_string())?, trusted };
     finished(builder(provider)?, Arc::new(verifier), own)
 }
 
@@ -140,7 +144,23 @@ impl ServerCertVerifier for AnyServer {
 /// Verifies certificates as rustls does, after a selection of those that may be part of a path: webhooks and issuers choose the chains
 /// that they send.
 #[derive(Debug)]
-struct ServerVerifier(Arc<WebPkiServerVerifier>);
+struct ServerVerifier {
+    verifier: Arc<WebPkiServerVerifier>,
+    /// The given certificates. One of them can be that of the server itself.
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl ServerVerifier {
+    /// Whether a certificate of a server was refused only because it is that of an authority, and it is one of the given certificates:
+    /// `openssl req -x509` makes such certificates by default, and Go accepts them. At this point, the library has verified that the
+    /// certificate is valid now.
+    fn is_trusted_itself(&self, leaf: &CertificateDer<'_>, error: &Error) -> bool {
+        let Error::InvalidCertificate(CertificateError::Other(OtherError(cause))) = error else {
+            return false;
+        };
+        matches!(cause.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) && self.trusted.contains(leaf)
+    }
+}
 
 impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
@@ -153,7 +173,13 @@ impl ServerCertVerifier for ServerVerifier {
     ) -> Result<ServerCertVerified, Error> {
         let path: Vec<CertificateDer<'_>> =
             certificate_path::intermediates(leaf, intermediates).into_iter().cloned().collect();
-        self.0.verify_server_cert(leaf, &path, name, ocsp, now)
+        match self.verifier.verify_server_cert(leaf, &path, name, ocsp, now) {
+            Err(error) if self.is_trusted_itself(leaf, &error) => {
+                verify_server_name(&ParsedCertificate::try_from(leaf)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
     }
 
     fn verify_tls12_signature(
@@ -162,7 +188,7 @@ impl ServerCertVerifier for ServerVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
+        self.verifier.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -171,11 +197,11 @@ impl ServerCertVerifier for ServerVerifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
+        self.verifier.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.verifier.supported_verify_schemes()
     }
 }
 
@@ -250,7 +276,7 @@ mod tests {
         roots.add(authority.clone()).expect("an authority");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        let verifier = ServerVerifier(verifier.expect("a verifier"));
+        let verifier = ServerVerifier { verifier: verifier.expect("a verifier"), trusted: Vec::new() };
         let name = ServerName::try_from("server.test").expect("a name");
         // 2026-07-02.
         let now = UnixTime::since_unix_epoch(Duration::from_secs(1_783_000_000));
@@ -262,6 +288,32 @@ mod tests {
         ] {
             let others: Vec<_> = others.into_iter().cloned().collect();
             let verified = verifier.verify_server_cert(leaf, &others, &name, &[], now);
+            assert_eq!(verified.is_ok(), is_valid, "{case}: {verified:?}");
+        }
+    }
+
+    /// The certificate is its own issuer, and one of an authority.
+    #[test]
+    fn server_may_have_the_given_certificate() {
+        let read = |text: &[u8]| CertificateDer::from_pem_slice(text).expect("PEM");
+        let own = read(include_bytes!("peer_certificates/testdata/server_self_signed_authority.pem"));
+        let other = read(include_bytes!("peer_certificates/testdata/good.pem"));
+        let (now, past) = (1_800_000_000, 1_000_000_000);
+        for (case, trusted, name, time, is_valid) in [
+            ("1 the given certificate", &own, "server.test", now, true),
+            ("2 another name", &own, "other.test", now, false),
+            ("3 before its time", &own, "server.test", past, false),
+            ("4 another authority", &other, "server.test", now, false),
+        ] {
+            let mut roots = RootCertStore::empty();
+            roots.add(trusted.clone()).expect("an authority");
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            let verifier =
+                ServerVerifier { verifier: verifier.expect("a verifier"), trusted: vec![trusted.clone()] };
+            let name = ServerName::try_from(name).expect("a name");
+            let time = UnixTime::since_unix_epoch(Duration::from_secs(time));
+            let verified = verifier.verify_server_cert(&own, &[], &name, &[], time);
             assert_eq!(verified.is_ok(), is_valid, "{case}: {verified:?}");
         }
     }
