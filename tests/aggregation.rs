@@ -25,6 +25,7 @@ use tokio::sync::Semaphore;
 
 use crate::harness::http::Http;
 use crate::harness::plane::{Layout, Plane};
+use crate::own_authority;
 
 const GROUP: &str = "wardle.example.com";
 const VERSION: &str = "/apis/wardle.example.com/v1alpha1";
@@ -52,11 +53,16 @@ struct Behavior {
 
 impl Remote {
     async fn start() -> Remote {
-        let now = Timestamp::now();
-        let authority = Authority::read(&Authority::create(now).unwrap()).unwrap();
-        let own = authority.server(&["wardle.default.svc".to_owned()], now).unwrap();
+        let authority = Authority::read(&Authority::create(Timestamp::now()).unwrap()).unwrap();
+        let clients = authority.certificate().to_owned();
+        Remote::start_with(authority, &clients).await
+    }
+
+    /// A server that accepts only clients with a certificate of this authority (PEM).
+    async fn start_with(authority: Authority, clients: &str) -> Remote {
+        let own = authority.server(&["wardle.default.svc".to_owned()], Timestamp::now()).unwrap();
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).unwrap()).unwrap();
+        roots.add(CertificateDer::from_pem_slice(clients.as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
         let chain = vec![CertificateDer::from_pem_slice(own.certificate.as_bytes()).unwrap()];
@@ -267,6 +273,35 @@ async fn requests_of_a_group_reach_its_server() {
         remote.behavior.events.add_permits(1);
         assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], name);
     }
+}
+
+/// A server with its own certificates needs no flags. The other server reads the authority and the headers from the ConfigMap.
+#[tokio::test]
+async fn server_creates_the_certificate_for_aggregated_servers() {
+    let plane =
+        own_authority::start(tempfile::tempdir().unwrap(), &["--listen=127.0.0.1:0", "--tls-san=localhost"])
+            .await;
+    let http = plane.admin().await;
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    http.until(path, "published", |map| map["data"]["requestheader-client-ca-file"].is_string()).await;
+    let data = http.get(path).await.expect(200)["data"].clone();
+    for (name, want) in [
+        ("requestheader-allowed-names", r#"["front-proxy-client"]"#),
+        ("requestheader-username-headers", r#"["X-Remote-User"]"#),
+        ("requestheader-uid-headers", r#"["X-Remote-Uid"]"#),
+        ("requestheader-group-headers", r#"["X-Remote-Group"]"#),
+        ("requestheader-extra-headers-prefix", r#"["X-Remote-Extra-"]"#),
+    ] {
+        assert_eq!(data[name], want, "{name}");
+    }
+    let clients = data["requestheader-client-ca-file"].as_str().unwrap();
+    assert_ne!(data["client-ca-file"], clients, "users cannot name other users");
+    let authority = Authority::read(&Authority::create(Timestamp::now()).unwrap()).unwrap();
+    let remote = Remote::start_with(authority, clients).await;
+    remote.register(&http).await;
+    until_available(&http, "True", "Passed").await;
+    let got = http.get(&format!("{FLUNDERS}/x")).await.expect(200);
+    assert_eq!(got["user"], json!(["system:admin"]));
 }
 
 #[tokio::test]

@@ -75,6 +75,8 @@ async fn server_creates_its_certificates_and_the_administrators_kubeconfig() {
         ("pki", 0o700),
         ("pki/ca.key", 0o600),
         ("pki/ca.crt", 0o600),
+        ("pki/front-proxy-ca.key", 0o600),
+        ("pki/front-proxy-client.key", 0o600),
         ("admin.kubeconfig", 0o600),
     ] {
         assert_eq!(mode(&data.join(name)), want, "{name}");

@@ -7,10 +7,13 @@
 //! | `pki/lock` | empty; the process that uses the authority locks it |
 //! | `admin.kubeconfig` | a client certificate of `system:admin` in the group `system:masters` |
 //!
-//! A key is never replaced. If the certificate of the authority is lost, it is restored from the administrator's kubeconfig, or created
+//! The files `pki/front-proxy-*` are those of [`front_proxy`].
+//!
+//! The key of the authority is never replaced. If the certificate of the authority is lost, it is restored from the administrator's kubeconfig, or created
 //! again for the same key. The administrator's certificate is replaced in time before it ends. The server's certificate exists only in
 //! memory: each start signs a new one.
 
+pub(crate) mod front_proxy;
 mod lock;
 mod names;
 
@@ -27,6 +30,7 @@ use orlop_pki::authority::{Authority, AuthorityError, SignedKey, is_due};
 use orlop_pki::kubeconfig::{Kubeconfig, KubeconfigParts, KubeconfigUser};
 use orlop_pki::private_file;
 
+use front_proxy::FrontProxy;
 use lock::LockError;
 pub(crate) use names::server_names;
 
@@ -35,7 +39,7 @@ const ADMIN: (&str, &str) = ("system:admin", "system:masters");
 /// A server warns if its authority ends within this time.
 const WARN_BEFORE: SignedDuration = SignedDuration::from_hours(365 * 24);
 
-/// How often the administrator's certificate is checked.
+/// How often the certificates are checked.
 const CHECK_EVERY: Duration = Duration::from_secs(12 * 3600);
 
 /// Why the server has no authority.
@@ -105,12 +109,21 @@ impl OwnAuthority {
         Ok(path)
     }
 
-    /// Replaces the administrator's certificate in time, while the server runs.
-    pub(crate) async fn keep_admin(self, url: String) {
+    /// The certificate for aggregated API servers. Reads its files, or creates them.
+    pub(crate) fn front_proxy(&self, now: Timestamp) -> Result<FrontProxy, PkiError> {
+        FrontProxy::open(&self.data_dir.join("pki"), now)
+    }
+
+    /// Replaces the certificates of the administrator and of the front proxy in time, while the server runs.
+    pub(crate) async fn keep_current(self, url: String, front_proxy: Option<FrontProxy>) {
         loop {
             tokio::time::sleep(CHECK_EVERY).await;
-            if let Err(error) = self.write_admin(&url, Timestamp::now()) {
+            let now = Timestamp::now();
+            if let Err(error) = self.write_admin(&url, now) {
                 tracing::warn!("the administrator's certificate cannot be renewed: {error}");
+            }
+            if let Some(Err(error)) = front_proxy.as_ref().map(|front_proxy| front_proxy.renew(now)) {
+                tracing::warn!("the certificate for aggregated API servers cannot be renewed: {error}");
             }
         }
     }

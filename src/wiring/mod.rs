@@ -51,6 +51,7 @@ use crate::listen::{self, ListenError, Listener, files};
 use crate::machine_memory;
 use crate::nodes::{self, Local};
 use crate::notify;
+use crate::pki::front_proxy::FrontProxy;
 use crate::pki::{self, OwnAuthority};
 use crate::server_check;
 use crate::shutdown;
@@ -98,9 +99,9 @@ pub(crate) async fn serve(
     // Inexpensive checks run before the store is opened.
     nodes::allowed(nodes, rustix::process::geteuid().is_root())?;
     files::check_limit()?;
-    let auth = authentication::read(listen).await?;
+    let mut auth = authentication::read(listen).await?;
     let service_accounts = authentication::service_accounts(&listen.authentication.service_accounts)?;
-    let proxy_identity = authentication::proxy_identity(listen.authentication.proxy_client.as_ref())?;
+    let mut proxy_identity = authentication::proxy_identity(listen.authentication.proxy_client.as_ref())?;
     let audit_files = audit::read(&config.audit).await?;
     let authorization = authorization::read(&config.authorization).await?;
     let root_ca = match loops {
@@ -120,7 +121,12 @@ pub(crate) async fn serve(
     let failing = Failing::default();
     let more_metrics = failing.clone();
     let result = async {
-        let own_authority = secure(&mut listener, config, authorities).await?;
+        let (own_authority, front_proxy) = secure(&mut listener, config, authorities).await?.unzip();
+        let front_proxy = front_proxy.flatten();
+        if let Some(front_proxy) = &front_proxy {
+            auth.front_proxy = Some(pki::front_proxy::names());
+            proxy_identity = authentication::proxy_identity(Some(&front_proxy.client_files()))?;
+        }
         let root_ca = root_ca.or(own_authority.as_ref().map(|own| own.authority.certificate().to_owned()));
         let reachable = format!("https://{}", listener.advertised(reachable_address(config)));
         let mut rules = loops.map(|loops| settings::controllers(loops, root_ca)).unwrap_or_default();
@@ -226,8 +232,9 @@ pub(crate) async fn serve(
             Some(own) => Some(own.write_admin(&reachable, Timestamp::now())?),
             None => None,
         };
-        let _renewal =
-            own_authority.map(|own| AbortOnDropHandle::new(tokio::spawn(own.keep_admin(reachable.clone()))));
+        let _renewal = own_authority.map(|own| {
+            AbortOnDropHandle::new(tokio::spawn(own.keep_current(reachable.clone(), front_proxy)))
+        });
         if let Some(page_sign_in) = &page_sign_in {
             page_sign_in.set_url(&url);
         }
@@ -278,12 +285,13 @@ fn reachable_address(config: &ServerConfig) -> Option<IpAddr> {
     config.api.advertise_address.filter(|_| !config.listen.accepts_http)
 }
 
-/// Gives the listener certificates of the server's own authority, if no others are configured.
+/// Gives the listener certificates of the server's own authority, if no others are configured. The server also creates a certificate
+/// for aggregated API servers then, unless flags configure front proxies.
 async fn secure(
     listener: &mut Listener,
     config: &ServerConfig,
     authorities: Option<Arc<ClientAuthorities>>,
-) -> Result<Option<OwnAuthority>, RunError> {
+) -> Result<Option<(OwnAuthority, Option<FrontProxy>)>, RunError> {
     let Some(TlsSource::OwnAuthority { names }) = &config.listen.tls else { return Ok(None) };
     // With the store in memory too: clients keep their kubeconfig when the server restarts.
     let data_dir = data_dir::prepare(config.store.data_dir.as_deref())?;
@@ -295,10 +303,16 @@ async fn secure(
     let (server, names) = (listener.advertised(reachable_address(config)), names.clone());
     let names = Box::new(move || pki::server_names(server, service, &names));
     let origin = TlsOrigin::Own { authority: own.authority.clone(), names };
-    let files = listen::client_authority_files(&config.listen);
+    let mut files = listen::client_authority_files(&config.listen);
+    let options = &config.listen.authentication;
+    let is_configured = options.front_proxy.is_some() || options.proxy_client.is_some();
+    let front_proxy = if is_configured { None } else { Some(own.front_proxy(now)?) };
+    if let Some(front_proxy) = &front_proxy {
+        files.proxies = Some(front_proxy.authority_file());
+    }
     let keeper = TlsKeeper::new(origin, files, authorities.unwrap_or_default(), now);
     listener.secure(keeper.map_err(ListenError::from)?);
-    Ok(Some(own))
+    Ok(Some((own, front_proxy)))
 }
 
 async fn control(endpoint: Endpoint, loops: &LoopArgs, stop: CancellationToken) -> Result<(), RunError> {

@@ -24,6 +24,8 @@ use crate::public_key::{digest_of, timestamp};
 use crate::request::CertificateRequest;
 use crate::{pem, subject, usage};
 
+/// The name of an authority, followed by the time of its creation.
+const NAME: &str = "orlop-ca";
 /// How long an authority is valid.
 const AUTHORITY_LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 /// How long certificates of an authority are valid.
@@ -70,8 +72,16 @@ impl Authority {
     /// # Errors
     /// The library cannot sign.
     pub fn create(now: Timestamp) -> Result<SignedKey, AuthorityError> {
+        Self::create_named(NAME, now)
+    }
+
+    /// Creates an authority with another name, for another purpose. The time is added to the name.
+    ///
+    /// # Errors
+    /// As [`Authority::create`].
+    pub fn create_named(name: &str, now: Timestamp) -> Result<SignedKey, AuthorityError> {
         let (key, pem) = PrivateKey::generate().map_err(|_| AuthorityError::Random)?;
-        Ok(SignedKey { certificate: self_signed(&key, now)?, key: pem })
+        Ok(SignedKey { certificate: self_signed(name, &key, now)?, key: pem })
     }
 
     /// Creates a new certificate for the key of an authority whose certificate is lost.
@@ -79,7 +89,8 @@ impl Authority {
     /// # Errors
     /// The key cannot be read, or the library cannot sign.
     pub fn recreate(key: String, now: Timestamp) -> Result<SignedKey, AuthorityError> {
-        let certificate = self_signed(&PrivateKey::from_pem(&key).map_err(|_| AuthorityError::Key)?, now)?;
+        let certificate =
+            self_signed(NAME, &PrivateKey::from_pem(&key).map_err(|_| AuthorityError::Key)?, now)?;
         Ok(SignedKey { certificate, key })
     }
 
@@ -214,9 +225,9 @@ fn subject_of(name: &str, groups: &[String]) -> Result<Name, AuthorityError> {
 }
 
 /// The certificate of an authority with this key.
-fn self_signed(key: &PrivateKey, now: Timestamp) -> Result<String, AuthorityError> {
+fn self_signed(name: &str, key: &PrivateKey, now: Timestamp) -> Result<String, AuthorityError> {
     // Each authority has a different name, so that clients do not confuse them.
-    let name = subject_of(&format!("orlop-ca@{}", now.as_second()), &[])?;
+    let name = subject_of(&format!("{name}@{}", now.as_second()), &[])?;
     let issuer = Issuer { name: name.clone(), key_identifier: None };
     key.certify(issuer, name, Purpose::Authority, Extent::of(now, AUTHORITY_LIFETIME), key.public())
 }
