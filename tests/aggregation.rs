@@ -30,6 +30,7 @@ use crate::own_authority;
 const GROUP: &str = "wardle.example.com";
 const VERSION: &str = "/apis/wardle.example.com/v1alpha1";
 const FLUNDERS: &str = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders";
+const OPENAPI: &str = "/openapi/v3/apis/wardle.example.com/v1alpha1";
 const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
 /// The other server. It accepts only clients with a certificate of its authority.
@@ -141,6 +142,19 @@ fn flunder(name: &str) -> Value {
         "metadata": {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}})
 }
 
+/// The OpenAPI document of the version.
+fn openapi() -> Value {
+    let kind = json!([{"group": GROUP, "version": "v1alpha1", "kind": "Flunder"}]);
+    let schema = json!({"type": "object", "description": "Flunder is served by another server.",
+        "properties": {"spec": {"type": "string", "description": "What it does."}},
+        "x-kubernetes-group-version-kind": kind});
+    let get = json!({"get": {"x-kubernetes-action": "get", "x-kubernetes-group-version-kind": kind[0],
+        "responses": {"200": {"description": "OK"}}}});
+    json!({"openapi": "3.0.0", "info": {"title": "wardle", "version": "v1"},
+        "paths": {format!("{VERSION}/namespaces/{{namespace}}/flunders"): get},
+        "components": {"schemas": {"com.example.wardle.Flunder": schema}}})
+}
+
 /// The request as the server has received it.
 fn seen(method: &Method, path: &str, headers: &HeaderMap, body: &str) -> Value {
     let all = |name: &str| -> Vec<String> {
@@ -163,6 +177,11 @@ async fn respond(State(behavior): State<Arc<Behavior>>, request: Request) -> Res
             http::StatusCode::from_u16(500 + checks % 100).unwrap().into_response()
         }
         VERSION if behavior.is_unreadable.load(Ordering::Relaxed) => json(json!({"kind": "Status"})),
+        "/openapi/v3" => {
+            let path = format!("apis/{GROUP}/v1alpha1");
+            json(json!({"paths": {path: {"serverRelativeURL": format!("{OPENAPI}?hash=1")}}}))
+        }
+        path if path.starts_with(OPENAPI) => json(openapi()),
         VERSION => json(
             json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": format!("{GROUP}/v1alpha1"),
             "resources": [{"name": "flunders", "singularName": "flunder", "namespaced": true, "kind": "Flunder",
@@ -328,6 +347,11 @@ async fn group_of_another_server_is_discovered() {
     let kubectl = plane.kubectl();
     let printed = kubectl.run(&["get", "fl", "-o", "name"]).await.ok();
     assert_eq!(printed, "flunder.wardle.example.com/one\nflunder.wardle.example.com/two\n");
+    let documents = http.get("/openapi/v3").await.expect(200);
+    assert_eq!(documents["paths"][OPENAPI.trim_start_matches("/openapi/v3/")]["serverRelativeURL"], OPENAPI);
+    assert_eq!(http.get(OPENAPI).await.expect(200), openapi());
+    let explained = kubectl.run(&["explain", "flunders.spec"]).await.ok();
+    assert!(explained.contains("What it does."), "{explained}");
     let printed =
         kubectl.run(&["get", "apiservices", &format!("v1alpha1.{GROUP}"), "--no-headers"]).await.ok();
     let columns: Vec<&str> = printed.split_whitespace().take(3).collect();

@@ -254,10 +254,10 @@ impl Follower {
         else {
             return self.schedule.finished(&key);
         };
-        let Checked { availability, resources } = checked;
+        let availability = checked.availability.clone();
         let service = match target {
             Target::WithoutAddress(remote, _) | Target::WithAddress(remote) => {
-                let next = remote.checked(matches!(availability, Availability::Passed), resources);
+                let next = remote.checked(checked);
                 if **remote != next {
                     *remote = Arc::new(next);
                 }

@@ -10,7 +10,8 @@ use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
 use serde_json::Value;
 
-use super::condition::{ServicePort, is_available};
+use super::check::Checked;
+use super::condition::{Availability, ServicePort, is_available};
 use super::identity::ProxyIdentity;
 use crate::registry::api_service;
 use crate::{https, insight};
@@ -39,6 +40,8 @@ pub(crate) struct RemoteService {
     pub(crate) resources: Arc<Vec<Value>>,
     /// Whether the last check passed and read `resources`.
     pub(crate) is_current: bool,
+    /// Whether the last check has found an OpenAPI v3 document of the version.
+    pub(crate) has_openapi: bool,
     /// Built at the first connection.
     tls: OnceLock<Result<Arc<ClientConfig>, String>>,
 }
@@ -69,6 +72,7 @@ impl RemoteService {
             address: None,
             resources: Arc::default(),
             is_current: false,
+            has_openapi: false,
             tls: OnceLock::new(),
         })
     }
@@ -76,10 +80,12 @@ impl RemoteService {
     /// The same server after a check. Without a list, it has the resources of the last one, which may have changed.
     ///
     /// Upstream: kube-aggregator `pkg/apiserver/handler_discovery.go`.
-    pub(super) fn checked(&self, is_available: bool, resources: Option<Vec<Value>>) -> Self {
+    pub(super) fn checked(&self, checked: Checked) -> Self {
+        let Checked { availability, resources, has_openapi } = checked;
+        let is_available = matches!(availability, Availability::Passed);
         let is_current = is_available && resources.is_some();
         let resources = resources.map_or_else(|| self.resources.clone(), Arc::new);
-        RemoteService { is_available, resources, is_current, ..self.clone() }
+        RemoteService { is_available, resources, is_current, has_openapi, ..self.clone() }
     }
 
     /// This server with the results of the checks of `former`, a former state of the same version. The results for another target are
@@ -90,6 +96,7 @@ impl RemoteService {
             true => RemoteService {
                 is_available: former.is_available,
                 is_current: former.is_current,
+                has_openapi: former.has_openapi,
                 resources,
                 ..self
             },
@@ -111,6 +118,11 @@ impl RemoteService {
     /// The path of the version's resource list.
     pub(super) fn path(&self) -> String {
         format!("/apis/{}/{}", self.group, self.version)
+    }
+
+    /// The name of the version's OpenAPI v3 document.
+    pub(crate) fn openapi_name(&self) -> String {
+        format!("apis/{}/{}", self.group, self.version)
     }
 
     /// The name in the server's certificate.
@@ -150,6 +162,7 @@ impl PartialEq for RemoteService {
             address,
             resources,
             is_current,
+            has_openapi,
             tls: _,
         } = self;
         (group, version, service, ca_bundle)
@@ -157,7 +170,8 @@ impl PartialEq for RemoteService {
             && (is_insecure, group_priority, version_priority)
                 == (&other.is_insecure, &other.group_priority, &other.version_priority)
             && (is_available, address) == (&other.is_available, &other.address)
-            && (resources, is_current) == (&other.resources, &other.is_current)
+            && (resources, is_current, has_openapi)
+                == (&other.resources, &other.is_current, &other.has_openapi)
     }
 }
 
@@ -186,11 +200,20 @@ impl Remotes {
         self.0.get(group)?.get(version)
     }
 
-    /// The server of a path below `/apis/GROUP/VERSION`.
+    /// The server of a path: below `/apis/GROUP/VERSION`, or the OpenAPI v3 document of a version.
     pub(super) fn of_path(&self, path: &str) -> Option<Arc<RemoteService>> {
         let decoded = percent_decode_str(path).decode_utf8().ok()?;
+        if let Some(name) = decoded.strip_prefix("/openapi/v3/") {
+            let name = name.strip_suffix('/').unwrap_or(name);
+            return self.with_openapi().find(|remote| remote.openapi_name() == name).cloned();
+        }
         let mut segments = decoded.strip_prefix("/apis/")?.split('/');
         self.get(segments.next()?, segments.next()?).cloned()
+    }
+
+    /// The servers with an OpenAPI v3 document of their version.
+    pub(crate) fn with_openapi(&self) -> impl Iterator<Item = &Arc<RemoteService>> {
+        self.0.values().flat_map(BTreeMap::values).filter(|remote| remote.has_openapi)
     }
 
     /// The priority of a group; `None` if no other server has it.
@@ -303,6 +326,12 @@ mod tests {
         assert!(!here.has_same_target(&there), "8 the address");
     }
 
+    fn checked(is_available: bool, resources: Option<Vec<Value>>) -> Checked {
+        let failed = || Availability::Failed("no response".to_owned());
+        let availability = if is_available { Availability::Passed } else { failed() };
+        Checked { availability, resources, has_openapi: is_available }
+    }
+
     /// The availability, whether the resources are current, and their number.
     fn state(service: &RemoteService) -> (bool, bool, usize) {
         (service.is_available, service.is_current, service.resources.len())
@@ -321,7 +350,7 @@ mod tests {
             ("5 another list", true, list(&["apes", "bees"]), (true, true, 2)),
             ("6 an empty list", true, list(&[]), (true, true, 0)),
         ] {
-            service = service.checked(is_available, resources);
+            service = service.checked(checked(is_available, resources));
             assert_eq!(state(&service), want, "{case}");
         }
     }
@@ -333,8 +362,9 @@ mod tests {
             is_available,
             ..RemoteService::clone(&service("g", "v1", (1, 1)))
         };
-        let former = Arc::new(new("10.0.0.1", true).checked(true, Some(vec![json!({"resource": "apes"})])));
-        let failed = Arc::new(former.checked(false, None));
+        let former =
+            Arc::new(new("10.0.0.1", true).checked(checked(true, Some(vec![json!({"resource": "apes"})]))));
+        let failed = Arc::new(former.checked(checked(false, None)));
         for (case, former, next, want) in [
             ("1 the same, condition not written yet", &former, new("10.0.0.1", false), (true, true, 1)),
             ("2 another address", &former, new("10.0.0.2", true), (true, false, 1)),
@@ -347,8 +377,16 @@ mod tests {
 
     #[test]
     fn paths_below_a_version_belong_to_its_server() {
-        let remotes = Remotes::of([service("a.example", "v1", (100, 1))]);
+        let described = RemoteService::clone(&service("c.example", "v1", (100, 1)));
+        let described = Arc::new(described.checked(checked(true, None)));
+        let remotes = Remotes::of([service("a.example", "v1", (100, 1)), described]);
         for (path, want) in [
+            ("/openapi/v3/apis/c.example/v1", true),
+            ("/openapi/v3/apis/c.example/v1/", true),
+            ("/openapi/v3/apis/c.example/v1/things", false),
+            ("/openapi/v3/apis/c.example", false),
+            ("/openapi/v3/apis/a.example/v1", false),
+            ("/openapi/v3", false),
             ("/apis/a.example/v1", true),
             ("/apis/a.example/v1/", true),
             ("/apis/a.example/v1/namespaces/n/things/x", true),

@@ -84,11 +84,15 @@ impl CustomOpenApi {
     }
 
     fn index(&self) -> &Document {
-        self.index.get_or_init(|| {
-            let own = self.own.v3_entries().filter(|(path, _)| GIVEN.v3(path).is_none());
-            let ours = self.lists_own.then(|| (document::PATH, document::document().hash.as_str()));
-            index(GIVEN.v3_entries().chain(own).chain(ours.filter(|(path, _)| self.own.v3(path).is_none())))
-        })
+        self.index.get_or_init(|| self.index_with(std::iter::empty()))
+    }
+
+    /// The index with the documents of other servers.
+    fn index_with(&self, others: impl Iterator<Item = String>) -> Document {
+        let own = self.own.v3_entries().filter(|(path, _)| GIVEN.v3(path).is_none());
+        let ours = self.lists_own.then(|| (document::PATH, document::document().hash.as_str()));
+        let ours = ours.filter(|(path, _)| self.own.v3(path).is_none());
+        index(GIVEN.v3_entries().chain(own).chain(ours), others)
     }
 
     fn all(&self) -> &Documents {
@@ -211,7 +215,13 @@ async fn v3_index(State(server): State<Arc<Inner>>) -> Response {
     let served = server.kinds.now();
     // Upstream labels this document as text.
     let _one = served.building.lock().await;
-    document_answer("text/plain; charset=utf-8", openapi(&served).index())
+    let form = "text/plain; charset=utf-8";
+    let remotes = server.aggregation.now();
+    let mut others = remotes.with_openapi().map(|remote| remote.openapi_name()).peekable();
+    match others.peek() {
+        None => document_answer(form, openapi(&served).index()),
+        Some(_) => document_answer(form, &openapi(&served).index_with(others)),
+    }
 }
 
 async fn v3(

@@ -105,13 +105,22 @@ impl Documents {
     }
 }
 
-/// The index at `/openapi/v3`: the paths of the documents and their hashes.
-pub fn index<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>) -> Document {
-    let entry = |(path, hash): (&str, &str)| {
+/// The index at `/openapi/v3`: the paths of the documents and their hashes. Those of other servers (`without_hash`) have none, because
+/// they change at any time.
+pub fn index<'a>(
+    entries: impl Iterator<Item = (&'a str, &'a str)>,
+    without_hash: impl Iterator<Item = String>,
+) -> Document {
+    let shown = |path: String, url: String| (path, json!({ "serverRelativeURL": url }));
+    let entries = entries.map(|(path, hash)| {
         let url = format!("/openapi/v3/{path}?hash={hash}");
-        (path.to_owned(), json!({ "serverRelativeURL": url }))
-    };
-    let paths: Map<String, Value> = entries.map(entry).collect();
+        shown(path.to_owned(), url)
+    });
+    let others = without_hash.map(|path| {
+        let url = format!("/openapi/v3/{path}");
+        shown(path, url)
+    });
+    let paths: Map<String, Value> = entries.chain(others).collect();
     Document::new(json!({ "paths": paths }).to_string().into_bytes())
 }
 

@@ -90,7 +90,7 @@ fn parsed(document: &Document) -> Value {
 #[test]
 fn index_contains_each_document_with_its_hash() {
     let documents = documents();
-    let index = parsed(&index(documents.v3_entries()));
+    let index = parsed(&index(documents.v3_entries(), std::iter::once("apis/other.example/v1".to_owned())));
     let paths = [
         ".well-known/openid-configuration",
         "api",
@@ -109,7 +109,9 @@ fn index_contains_each_document_with_its_hash() {
         let url = format!("/openapi/v3/{path}?hash={hash}");
         assert_eq!(index["paths"][path]["serverRelativeURL"], url);
     }
-    assert_eq!(index["paths"].as_object().expect("an object").len(), paths.len());
+    let other = &index["paths"]["apis/other.example/v1"]["serverRelativeURL"];
+    assert_eq!(other, "/openapi/v3/apis/other.example/v1");
+    assert_eq!(index["paths"].as_object().expect("an object").len(), paths.len() + 1);
     assert!(documents.v3("apis/nothing/v1").is_none());
 }
 
