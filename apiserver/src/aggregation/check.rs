@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::condition::Availability;
+use super::condition::{Availability, Checked};
 use super::{Aggregation, RemoteService, discovered, exchange, headers};
 use crate::https;
 
@@ -23,27 +23,11 @@ const LONGEST: usize = 512 << 10;
 /// The user of the check, and a group that may read the resources in any case.
 const USER: (&str, &str) = ("system:kube-aggregator", "system:masters");
 
-/// The result of a check.
-pub(super) struct Checked {
-    pub(super) availability: Availability,
-    /// The resources, if the server has listed them, within the limits.
-    pub(super) resources: Option<Vec<Value>>,
-    /// Whether the server has an OpenAPI v3 document of the version.
-    pub(super) has_openapi: bool,
-}
-
 /// The index at `/openapi/v3`.
 #[derive(Deserialize)]
 struct OpenApiIndex {
     /// The documents, by their paths without `/openapi/v3/`.
     paths: BTreeMap<String, IgnoredAny>,
-}
-
-impl Checked {
-    /// The result without a list of resources.
-    pub(super) fn without_resources(availability: Availability) -> Self {
-        Checked { availability, resources: None, has_openapi: false }
-    }
 }
 
 /// Requests the resources of a version, and whether it is described.

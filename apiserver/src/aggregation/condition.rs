@@ -112,6 +112,22 @@ pub(super) fn with_condition(
     Some(next)
 }
 
+/// The result of a check.
+pub(super) struct Checked {
+    pub(super) availability: Availability,
+    /// The resources, if the server has listed them, within the limits.
+    pub(super) resources: Option<Vec<Value>>,
+    /// Whether the server has an OpenAPI v3 document of the version.
+    pub(super) has_openapi: bool,
+}
+
+impl Checked {
+    /// The result without a list of resources.
+    pub(super) fn without_resources(availability: Availability) -> Self {
+        Checked { availability, resources: None, has_openapi: false }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,8 +16,8 @@ use orlop_api::object::Object;
 use orlop_store::{Key, Record, Snapshot, Watcher};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::check::{self, Checked};
-use super::condition::{self, Availability, ServicePort};
+use super::check;
+use super::condition::{self, Availability, Checked, ServicePort};
 use super::resolve::{FollowedKinds, Target, resolve};
 use super::schedule::{CHECK_EVERY, Schedule};
 use super::{RemoteService, Remotes, write};

@@ -10,8 +10,7 @@ use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
 use serde_json::Value;
 
-use super::check::Checked;
-use super::condition::{Availability, ServicePort, is_available};
+use super::condition::{Availability, Checked, ServicePort, is_available};
 use super::identity::ProxyIdentity;
 use crate::registry::api_service;
 use crate::{https, insight};
