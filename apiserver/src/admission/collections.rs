@@ -11,13 +11,14 @@ use orlop_api::status::ApiError;
 const MAX_BYTES: usize = 4 << 20;
 
 /// The collections, by group and plural.
-const COLLECTIONS: [(&str, &str); 7] = [
+const COLLECTIONS: [(&str, &str); 8] = [
     ("", "resourcequotas"),
     ("", "limitranges"),
     ("scheduling.k8s.io", "priorityclasses"),
     ("node.k8s.io", "runtimeclasses"),
     ("storage.k8s.io", "storageclasses"),
     ("networking.k8s.io", "ingressclasses"),
+    ("networking.k8s.io", "servicecidrs"),
     // Evictions read them, see `handler::weight`.
     ("policy", "poddisruptionbudgets"),
 ];
@@ -28,6 +29,7 @@ pub(super) fn read_by<'a>(group: &'a str, plural: &'a str) -> impl Iterator<Item
         "limitranges" => matches!((group, plural), ("", "pods" | "persistentvolumeclaims")),
         "priorityclasses" | "runtimeclasses" => (group, plural) == ("", "pods"),
         "storageclasses" => (group, plural) == ("", "persistentvolumeclaims"),
+        "servicecidrs" => (group, plural) == ("", "services"),
         "poddisruptionbudgets" => false,
         "ingressclasses" => (group, plural) == ("networking.k8s.io", "ingresses"),
         _ => true,
@@ -105,6 +107,7 @@ mod tests {
     fn pods_and_claims_read_more_than_quotas() {
         let read = |plural| -> Vec<&str> { read_by("", plural).map(|kind| kind.names().plural).collect() };
         assert_eq!(read("configmaps"), ["resourcequotas"]);
+        assert_eq!(read("services"), ["resourcequotas", "servicecidrs"]);
         assert_eq!(read("poddisruptionbudgets"), ["resourcequotas"]);
         assert_eq!(read("pods"), ["resourcequotas", "limitranges", "priorityclasses", "runtimeclasses"]);
         assert_eq!(read("persistentvolumeclaims"), ["resourcequotas", "limitranges", "storageclasses"]);

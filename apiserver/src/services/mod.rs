@@ -4,8 +4,12 @@
 //! ([`Kind::reserved`](crate::registry::Kind::reserved)), which is written and removed in the commits that write
 //! the service, so allocations survive restarts and crashes. Between allocation and commit, the request holds the
 //! address in [`Pool`], so that no other request receives it.
+//!
+//! Automatic addresses are of the range of the server (`--service-cluster-ip-range`) as long as it has free ones, then of further
+//! ServiceCIDRs.
 
 pub(crate) mod backend;
+mod cidrs;
 pub mod pool;
 pub mod range;
 
@@ -17,7 +21,10 @@ use orlop_store::Snapshot;
 use rand::Rng as _;
 use serde_json::{Value, json};
 
+use crate::dispatch;
+use crate::encode::stored;
 use crate::projection::Projection;
+use crate::registry;
 use crate::registry::service::{
     ADDRESSES, HEADLESS, NODE_PORTS, address_key, fields, has_address, has_health_port, has_node_ports,
     number, ports, rules, texts,
@@ -28,6 +35,7 @@ use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 use orlop_api::validate::{FieldErrors, Path};
 use pool::{HeldAllocations, Pool, Ranges};
+use range::AddressRange;
 
 /// Validates the addresses and ports of a service and allocates the missing ones. `old` is the stored service
 /// that it replaces.
@@ -117,13 +125,12 @@ impl Allocator<'_> {
             .map(|old| texts(old, "clusterIPs").collect())
             .unwrap_or_default();
         if fields::wants_address(service) {
-            let range = &self.ranges.addresses;
-            let key = |place: u128| format!("{ADDRESSES}{}", range.at(place));
-            let start = u128::from(rand::rng().random::<u64>());
-            let place = range::find(range.size(), range.band(), start, |place| self.is_free(&key(place)));
-            let place =
-                place.ok_or_else(|| ApiError::internal("failed to allocate a serviceIP: range is full"))?;
-            let ip = range.at(place).to_string();
+            let free = self
+                .free_in(&self.ranges.addresses)
+                .or_else(|| self.further_ranges().iter().find_map(|range| self.free_in(range)));
+            let ip =
+                free.ok_or_else(|| ApiError::internal("failed to allocate a serviceIP: range is full"))?;
+            let ip = ip.to_string();
             self.take(format!("{ADDRESSES}{ip}"));
             service.set(&["spec", "clusterIP"], ip.as_str());
             service.set(&["spec", "clusterIPs"], json!([ip]));
@@ -147,9 +154,29 @@ impl Allocator<'_> {
         Ok(())
     }
 
+    /// A free address of a range.
+    fn free_in(&self, range: &AddressRange) -> Option<IpAddr> {
+        let start = u128::from(rand::rng().random::<u64>());
+        let is_free = |place: u128| self.is_free(&format!("{ADDRESSES}{}", range.at(place)));
+        range::find(range.size(), range.band(), start, is_free).map(|place| range.at(place))
+    }
+
+    /// The ranges of further ServiceCIDRs. Their number and size are bounded (`admission::collections`).
+    fn further_ranges(&self) -> Vec<AddressRange> {
+        let Some(kind) = registry::by_resource("networking.k8s.io", "v1", "servicecidrs") else {
+            return Vec::new();
+        };
+        let prefix = dispatch::prefix(kind, "");
+        // An unreadable one gives no addresses.
+        let objects = self.head.range(&prefix, None).filter_map(|record| stored::decode(record).ok());
+        cidrs::usable(objects, self.ranges.addresses).collect()
+    }
+
     fn named_address(&mut self, ip: &str) -> Result<(), AllocationRefusal> {
         let parsed = ip.parse::<IpAddr>().map_err(|_| AllocationRefusal::OutOfRange)?;
-        if !self.ranges.addresses.contains(parsed) {
+        let is_inside = self.ranges.addresses.contains(parsed)
+            || self.further_ranges().iter().any(|range| range.contains(parsed));
+        if !is_inside {
             return Err(AllocationRefusal::OutOfRange);
         }
         self.named(address_key(ip))

@@ -132,7 +132,7 @@ pub(super) const STATES: &[(&str, State, &str)] = &[
         StoredOnly,
         "as in Kubernetes; a network plugin is a separate program",
     ),
-    ("networking.k8s.io/servicecidrs", Served, "cluster IPs only from the ServiceCIDR `kubernetes`"),
+    ("networking.k8s.io/servicecidrs", Served, "cluster IPs only of the IP family of the server"),
     ("node.k8s.io/runtimeclasses", Served, "[Admission](admission.md)"),
     ("orlop.dev/capture", Served, "[Explain, history and plans](insight.md)"),
     ("orlop.dev/revisions", Served, "[Explain, history and plans](insight.md)"),

@@ -157,6 +157,31 @@ async fn node_ports_are_assigned_checked_and_released() {
 }
 
 #[tokio::test]
+async fn further_ranges_give_addresses_when_the_first_is_full() {
+    let rig = small().await;
+    for i in 0..6 {
+        assert!(ip_of(&rig, &format!("s{i}")).await.starts_with("10.0.0."));
+    }
+    rig.post(SERVICES, service("more", json!({}))).await.expect(500);
+    let outside = || service("named", json!({"clusterIP": "10.9.0.77"}));
+    rig.post(SERVICES, outside()).await.expect(422);
+    let cidrs = "/apis/networking.k8s.io/v1/servicecidrs";
+    let further = json!({"metadata": {"name": "further"}, "spec": {"cidrs": ["10.9.0.0/24"]}});
+    rig.post(cidrs, further).await.expect(201);
+    assert!(ip_of(&rig, "more").await.starts_with("10.9.0."));
+    rig.post(SERVICES, outside()).await.expect(201);
+    let again =
+        rig.post(SERVICES, service("again", json!({"clusterIP": "10.9.0.77"}))).await.expect(422).json();
+    assert!(text(&again, "/message").ends_with("provided IP is already allocated"), "{again}");
+    let addresses = "/apis/networking.k8s.io/v1/ipaddresses";
+    rig.get(&format!("{addresses}/10.9.0.77")).await.expect(200);
+    let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Terminating",
+        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    rig.patch(&format!("{cidrs}/further/status"), "merge", not_ready).await.expect(200);
+    rig.post(SERVICES, service("last", json!({}))).await.expect(500);
+}
+
+#[tokio::test]
 async fn put_without_addresses_keeps_them() {
     let rig = small().await;
     let made = rig.post(SERVICES, service("s", json!({"type": "NodePort"}))).await.expect(201).json();
