@@ -1,15 +1,22 @@
 //! One request to another server, on a connection of its own.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::body::Body;
 use http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
 
 use super::{Aggregation, RemoteService};
 use crate::https;
+
+/// Maximum number of 1xx responses before a response. Without a limit, a server could send them for ever.
+const INFORMATIONAL_MAX: usize = 100;
 
 /// Sends a request whose URI has only a path and a query.
 ///
@@ -28,13 +35,68 @@ pub(super) async fn send(
     let name = ServerName::try_from(remote.server_name()).map_err(|error| error.to_string())?;
     let stream = https::connect(host, *port).await?;
     let stream = tls.connect(name, stream).await.map_err(|error| https::handshake_error(&error))?;
+    over(stream, request).await
+}
+
+async fn over(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    mut request: Request<Body>,
+) -> Result<Response<Incoming>, String> {
     let words = |error: hyper::Error| error.to_string();
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
-    // The task ends with the response, because the sender is dropped.
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!("the connection to an aggregated API server broke: {error}");
+    let flooded = CancellationToken::new();
+    let (count, flood) = (AtomicUsize::new(0), flooded.clone());
+    hyper::ext::on_informational(&mut request, move |_| {
+        if count.fetch_add(1, Ordering::Relaxed) >= INFORMATIONAL_MAX {
+            flood.cancel();
         }
     });
-    sender.send_request(request).await.map_err(words)
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
+    // The task ends with the response, because the sender is dropped.
+    tokio::spawn({
+        let flooded = flooded.clone();
+        async move {
+            tokio::select! {
+                Err(error) = connection => {
+                    tracing::debug!("the connection to an aggregated API server broke: {error}");
+                }
+                () = flooded.cancelled_owned() => {}
+                else => {}
+            }
+        }
+    });
+    tokio::select! {
+        response = sender.send_request(request) => response.map_err(words),
+        () = flooded.cancelled() => Err("net/http: too many 1xx informational responses".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// A server that sends this many 1xx responses before the response. Returns the result, and whether the server could send all.
+    async fn answered(count: usize) -> (Result<u16, String>, bool) {
+        let (client, mut server) = tokio::io::duplex(1 << 10);
+        let sending = tokio::spawn(async move {
+            let mut head = [0; 1 << 10];
+            let _ = server.read(&mut head).await.expect("a request");
+            for _ in 0..count {
+                server.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").await?;
+            }
+            server.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await
+        });
+        let request = Request::get("/").body(Body::empty()).expect("a request");
+        let response = over(client, request).await.map(|response| response.status().as_u16());
+        (response, sending.await.expect("it ends").is_ok())
+    }
+
+    #[tokio::test]
+    async fn flood_of_informational_responses_ends_the_connection() {
+        for (count, is_passed) in [(0, true), (INFORMATIONAL_MAX, true), (1_000_000, false)] {
+            let (response, sent_all) = answered(count).await;
+            assert_eq!((response.is_ok(), sent_all), (is_passed, is_passed), "{count}: {response:?}");
+        }
+    }
 }
