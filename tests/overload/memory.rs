@@ -104,6 +104,33 @@ async fn read_only_the_status(path: &str) {
     http.create(CONFIG_MAPS, &json!({"metadata": {"name": "other"}})).await;
 }
 
+/// Objects of many small values, which need much more memory than their text when they are decoded.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn yaml_lists_of_many_small_values_stay_within_the_limit() {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    let mut plane = limited().await;
+    let http = plane.http();
+    for n in 0..12 {
+        let variables: Vec<Value> = (0..7_000).map(|n| json!({"name": format!("E{n}")})).collect();
+        let container = json!({"name": "c", "image": "none", "env": variables});
+        let spec = json!({"automountServiceAccountToken": false, "containers": [container]});
+        http.create(PODS, &json!({"metadata": {"name": format!("p{n}")}, "spec": spec})).await;
+    }
+    http.get(&format!("{PODS}?limit=3")).await.expect(200);
+    let before = plane.server().resident_bytes();
+    for accept in ["application/yaml", "application/yaml;as=Table;v=v1;g=meta.k8s.io, application/yaml;q=0.1"]
+    {
+        let list = http::Request::get(format!("{PODS}?includeObject=Object")).header("accept", accept);
+        let answer = http.try_send(list.body(Vec::new()).unwrap()).await.unwrap();
+        assert_eq!(answer.code, 400, "{accept}");
+        assert!(answer.text().contains("use limit= or application/json"), "{}", answer.text());
+        let more = plane.server().resident_bytes().saturating_sub(before);
+        assert!(more < LIMIT, "{accept}: {} MiB more", more / MIB);
+    }
+    let pages = http::Request::get(format!("{PODS}?limit=2")).header("accept", "application/yaml");
+    assert_eq!(http.try_send(pages.body(Vec::new()).unwrap()).await.unwrap().code, 200);
+}
+
 /// Each of five rounds opens a list or a watch of 48 large objects, does not read it, and replaces the objects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_that_are_replaced_under_slow_responses_stay_within_the_limit() {

@@ -14,7 +14,7 @@ use http::{HeaderValue, header};
 use jiff::Timestamp;
 use orlop_codec::encode::pretty::Indenter;
 use orlop_store::{MemoryBudget, Record, Snapshot};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::encode::negotiate::{Media, RequestedEncoding, Transform};
 use crate::encode::table::{IncludeObject, Table};
@@ -22,6 +22,7 @@ use crate::encode::{
     COMPRESS_ABOVE, ComputedBody, HeldMemory, LongBody, PieceMemory, answer, protobuf, shape, stored,
 };
 use crate::exchange::out_of_memory;
+use crate::limits::decoded::value_memory;
 use crate::limits::old_states::OldState;
 use crate::projection::Projection;
 use crate::registry::KindRef;
@@ -111,8 +112,6 @@ const PIECE: usize = 64 * 1024;
 const PIECES_AT_ONCE: usize = 16;
 /// The memory of a piece, bytes: the last item exceeds the size, and would double the memory if it did not fit.
 const PIECE_MEMORY: usize = PIECE + PIECE / 4;
-/// The memory of a byte of a stored object as a value, bytes.
-const AS_VALUE: usize = 12;
 /// The memory of a byte of a stored object in protobuf, which is copied once, bytes.
 const AS_PROTOBUF: usize = 2;
 
@@ -127,7 +126,7 @@ pub(crate) fn answer(
 ) -> Result<Response, ApiError> {
     let form = ListForm::of(kind, wanted, query, now)?;
     let list = List { kind: kind.clone(), listed, form };
-    let per_byte = match wanted.media {
+    let needed = match wanted.media {
         Media::Json => {
             let pieces = list.listed.reserve_pieces(memory)?;
             let mut response = list.into_json(wanted);
@@ -136,10 +135,9 @@ pub(crate) fn answer(
             }
             return Ok(response);
         }
-        Media::Yaml => AS_VALUE,
-        Media::Protobuf => AS_PROTOBUF,
+        Media::Yaml => list.listed.records.iter().map(|record| value_memory(&record.value)).sum(),
+        Media::Protobuf => (list.listed.size() * AS_PROTOBUF) as u64,
     };
-    let needed = (list.listed.size() * per_byte) as u64;
     let mut reserved = memory.reserve(needed).map_err(|error| match error.is_permanent() {
         true => {
             ApiError::bad_request("the list is too large for this format; use limit= or application/json")
@@ -228,10 +226,12 @@ impl ListForm {
             let bytes = protobuf::encode_list(&api_version, &list_kind, &metadata, items);
             return Ok(answer::body(200, wanted.content_type(), bytes.map_err(ApiError::not_acceptable)?));
         }
-        let items: Vec<Value> = items.collect();
-        let list =
-            json!({"kind": list_kind, "apiVersion": api_version, "metadata": metadata, "items": items});
-        answer::value_answer(200, wanted, &list)
+        let mut list = Map::new();
+        list.insert("kind".to_owned(), list_kind.into());
+        list.insert("apiVersion".to_owned(), api_version.into());
+        list.insert("metadata".to_owned(), metadata.into());
+        list.insert("items".to_owned(), items.collect());
+        answer::value_answer(200, wanted, &Value::Object(list))
     }
 }
 

@@ -96,13 +96,13 @@ pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
     match verb {
         Verb::Connect => {
             let body = request.body.len() as u64 * DECODED;
-            let decoded: usize = connect::decoded(request).iter().map(|record| record.value.len()).sum();
-            reservation(body, decoded as u64 * DECODED, limit)
+            let decoded = connect::decoded(request).iter().map(|record| json_memory(&record.value)).sum();
+            reservation(body, decoded, limit)
         }
         // A watch reserves the memory of its selectors itself, as long as it is open.
         Verb::Watch => of_body(),
         Verb::List | Verb::DeleteCollection => of_body() + filter::memory(&request.query),
-        Verb::Get => reservation(0, stored(request, |object| object.len() as u64 * DECODED), limit),
+        Verb::Get => reservation(0, stored(request, json_memory), limit),
         Verb::Create
         | Verb::Update(_)
         | Verb::Patch(_)

@@ -192,13 +192,15 @@ impl Table {
         let definitions = if columns { self.definitions() } else { Value::Null };
         // Empty default tables have null rows; tables with their own columns have [].
         let rows = if rows.is_empty() && !has_own { Value::Null } else { Value::Array(rows) };
-        json!({
+        let mut table = json!({
             "kind": "Table",
             "apiVersion": format!("meta.k8s.io/{}", self.version),
             "metadata": metadata,
             "columnDefinitions": definitions,
-            "rows": rows,
-        })
+        });
+        // The macro would copy them.
+        table["rows"] = rows;
+        table
     }
 
     fn definitions(&self) -> Value {
