@@ -6,16 +6,18 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use orlop_apimachinery::input_file;
-use orlop_apiserver::aggregation::identity::ProxyIdentity;
+use orlop_apiserver::aggregation::identity::ClientIdentity;
 use orlop_apiserver::authentication::oidc::{OidcSettings, check_authorities};
 use orlop_apiserver::authentication::webhook::{MAX_ANSWER, ReviewPost, ReviewPostError, WebhookSettings};
 use orlop_apiserver::authentication::{AuthConfig, PageSignIn};
+use orlop_apiserver::kubelet_client::KubeletConfig;
 use orlop_apiserver::service_account::ServiceAccountConfig;
 use orlop_auth::service_account::claims;
 use orlop_auth::service_account::key::SigningKey;
 use orlop_auth::service_account::key_file::{self, KeyFileError};
 use orlop_auth::service_account::legacy::LegacyClaims;
 use orlop_auth::token_file::{TokenFile, TokenFileError};
+use orlop_cli::args::KubeletArgs;
 use orlop_cli::config::{
     ListenConfig, LoopbackAccess, OidcOptions, ServiceAccountOptions, TlsFiles, TokenWebhookOptions,
 };
@@ -40,7 +42,7 @@ pub(crate) enum AuthenticationError {
     #[error("--oidc-ca-file {}: {problem}", path.display())]
     Authorities { path: PathBuf, problem: String },
     #[error("{0}")]
-    ProxyClient(String),
+    Client(String),
 }
 
 /// Authentication, with the content of its files. The authorities of client certificates are empty until the listener reads them.
@@ -70,13 +72,44 @@ pub(crate) async fn read(listen: &ListenConfig) -> Result<AuthConfig, Authentica
     })
 }
 
-/// The certificate for requests to aggregated API servers.
-pub(crate) fn proxy_identity(
+/// A client certificate of this server, in the files of two flags.
+pub(crate) fn client_identity(
+    flags: [&'static str; 2],
     files: Option<&TlsFiles>,
-) -> Result<Option<Arc<ProxyIdentity>>, AuthenticationError> {
+) -> Result<Option<Arc<ClientIdentity>>, AuthenticationError> {
     let Some(TlsFiles { certificate, key }) = files else { return Ok(None) };
-    let identity = ProxyIdentity::read(certificate.clone(), key.clone());
-    identity.map(|identity| Some(Arc::new(identity))).map_err(AuthenticationError::ProxyClient)
+    let identity = ClientIdentity::read(flags, certificate.clone(), key.clone());
+    identity.map(|identity| Some(Arc::new(identity))).map_err(AuthenticationError::Client)
+}
+
+/// How the server connects to kubelets. `own` are the files of its own certificate, if no flags name others.
+pub(crate) fn kubelets(
+    args: &KubeletArgs,
+    own: Option<TlsFiles>,
+) -> Result<KubeletConfig, AuthenticationError> {
+    let given = args.kubelet_client_certificate.clone().zip(args.kubelet_client_key.clone());
+    let given = given.map(|(certificate, key)| TlsFiles { certificate, key });
+    let flags = ["--kubelet-client-certificate", "--kubelet-client-key"];
+    let authorities = match &args.kubelet_certificate_authority {
+        None => None,
+        Some(path) => {
+            let text = text("--kubelet-certificate-authority", path)?;
+            check_authorities(text.as_bytes()).map_err(|problem| {
+                AuthenticationError::Client(format!(
+                    "--kubelet-certificate-authority {}: {problem}",
+                    path.display()
+                ))
+            })?;
+            Some(text.into_bytes())
+        }
+    };
+    Ok(KubeletConfig {
+        identity: client_identity(flags, given.or(own).as_ref())?,
+        authorities,
+        address_types: args.kubelet_preferred_address_types.clone(),
+        timeout: args.kubelet_timeout,
+        port: args.kubelet_port,
+    })
 }
 
 /// Service account tokens, with the keys of files.

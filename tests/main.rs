@@ -31,6 +31,7 @@ mod insight_api;
 mod insight_readme;
 mod joining;
 mod kubectl;
+mod kubelets;
 mod lab;
 mod linear;
 mod loopback;

@@ -31,6 +31,7 @@ mod handler;
 mod handler_chain;
 mod https;
 pub mod insight;
+pub mod kubelet_client;
 mod kubernetes_service;
 pub mod limits;
 mod metrics;

@@ -24,6 +24,7 @@ pub use crate::clock::Clock;
 use crate::custom::{Kinds, crd_controller};
 use crate::handler;
 use crate::handler_chain::{HandlerChain, Protected};
+use crate::kubelet_client::KubeletClient;
 use crate::limits::Limits;
 use crate::limits::compute::Compute;
 use crate::limits::connection::Connections;
@@ -133,6 +134,7 @@ impl Server {
             webhooks: StoredWebhooks::new(store.clone()),
             webhook_client: WebhookClient::new(limits.memory.clone()),
             aggregation: Aggregation::new(config.proxy_identity.clone()),
+            kubelets: KubeletClient::new(config.kubelets.clone(), config.advertised),
             store,
             kinds,
             admission,

@@ -14,7 +14,7 @@ use crate::admission::policy::StoredPolicies;
 use crate::admission::webhook::{StoredWebhooks, WebhookClient};
 use crate::admission::{Chain, NODE_RESTRICTION, SERVICE_ACCOUNT};
 use crate::aggregation::Aggregation;
-use crate::aggregation::identity::ProxyIdentity;
+use crate::aggregation::identity::ClientIdentity;
 use crate::audit::Audit;
 use crate::audit::config::AuditConfig;
 use crate::authentication::{AuthConfig, Authenticators};
@@ -22,6 +22,7 @@ use crate::authorization::{AuthorizationMode, AuthorizationWebhookConfig, Author
 use crate::clock::Clock;
 use crate::custom::Kinds;
 use crate::explain::Explains;
+use crate::kubelet_client::{KubeletClient, KubeletConfig};
 use crate::limits::compute::Compute;
 use crate::limits::{Limits, LimitsConfig};
 use crate::metrics::Metrics;
@@ -60,7 +61,9 @@ pub struct Config {
     /// match upstream's documents exactly.
     pub lists_own_group: bool,
     /// The certificate with which the server forwards requests to aggregated API servers.
-    pub proxy_identity: Option<Arc<ProxyIdentity>>,
+    pub proxy_identity: Option<Arc<ClientIdentity>>,
+    /// How the server connects to kubelets.
+    pub kubelets: KubeletConfig,
     /// Authentication. Token reviews use it, and [`crate::Server::protect`] puts it in front of a router.
     pub auth: AuthConfig,
     /// How requests are authorized, in order.
@@ -125,6 +128,7 @@ impl Default for Config {
             extra_field_selectors: true,
             lists_own_group: true,
             proxy_identity: None,
+            kubelets: KubeletConfig::default(),
             auth: AuthConfig::default(),
             authorization: vec![AuthorizationMode::AlwaysAllow],
             authorization_webhooks: Vec::new(),
@@ -186,6 +190,8 @@ pub(crate) struct Inner {
     pub(crate) authenticators: Arc<Authenticators>,
     /// Issues the tokens that authenticate this server to node agents.
     pub(crate) kubelet_tokens: KubeletTokens,
+    /// Connects to kubelets.
+    pub(crate) kubelets: KubeletClient,
     /// Service addresses and node ports that are allocated but not committed yet.
     pub(crate) pool: Arc<Pool>,
     /// Serializes the writes that charge the quotas of a namespace.

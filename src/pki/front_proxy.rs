@@ -8,20 +8,19 @@
 //! Aggregated API servers read the authority from the ConfigMap `kube-system/extension-apiserver-authentication`, so all files can be
 //! replaced: they are created again if they are lost or damaged, and the certificate in time before it ends.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use orlop_apimachinery::input_file::{self, MAX_CONFIG};
 use orlop_auth::front_proxy::FrontProxyConfig;
 use orlop_cli::config::TlsFiles;
-use orlop_pki::authority::{Authority, SignedKey, is_due};
-use orlop_pki::private_file;
+use orlop_pki::authority::Authority;
 
-use super::PkiError;
+use super::{PkiError, client_files};
 
 /// The common name of the certificate.
 const CLIENT: &str = "front-proxy-client";
+/// The name of the files of the authority.
+const AUTHORITY_FILE: &str = "front-proxy-ca";
 /// The name of the authority, followed by its time.
 const AUTHORITY: &str = "orlop-front-proxy-ca";
 
@@ -34,39 +33,34 @@ pub(crate) struct FrontProxy {
 impl FrontProxy {
     /// Reads or creates the authority and the certificate. The caller has locked the directory.
     pub(super) fn open(dir: &Path, now: Timestamp) -> Result<Self, PkiError> {
-        let authority = match read(dir, "front-proxy-ca")?.and_then(|pair| Authority::read(&pair).ok()) {
-            Some(authority) if authority.not_after() > now => authority,
-            Some(_) | None => {
-                let failed = |error| PkiError::Authority { dir: dir.to_owned(), error };
-                let pair = Authority::create_named(AUTHORITY, now).map_err(failed)?;
-                write(dir, "front-proxy-ca", &pair)?;
-                Authority::read(&pair).map_err(failed)?
-            }
-        };
+        let authority =
+            match client_files::read(dir, AUTHORITY_FILE)?.and_then(|pair| Authority::read(&pair).ok()) {
+                Some(authority) if authority.not_after() > now => authority,
+                Some(_) | None => {
+                    let failed = |error| PkiError::Authority { dir: dir.to_owned(), error };
+                    let pair = Authority::create_named(AUTHORITY, now).map_err(failed)?;
+                    client_files::write(dir, AUTHORITY_FILE, &pair)?;
+                    Authority::read(&pair).map_err(failed)?
+                }
+            };
         let front_proxy = FrontProxy { authority, dir: dir.to_owned() };
         front_proxy.renew(now)?;
         Ok(front_proxy)
     }
 
-    /// Replaces the certificate if it is due, lost or damaged. The server reads changed files.
+    /// Replaces the certificate if it is due, lost or damaged.
     pub(super) fn renew(&self, now: Timestamp) -> Result<(), PkiError> {
-        let signed = read(&self.dir, CLIENT)?.and_then(|pair| self.authority.signed_at(&pair));
-        if signed.is_some_and(|signed| !is_due(signed, now)) {
-            return Ok(());
-        }
-        let signed = self.authority.client(CLIENT, &[], now);
-        let signed = signed.map_err(|error| PkiError::Authority { dir: self.dir.clone(), error })?;
-        write(&self.dir, CLIENT, &signed)
+        client_files::renew(&self.dir, CLIENT, &self.authority, CLIENT, now)
     }
 
     /// The file with the authority.
     pub(crate) fn authority_file(&self) -> PathBuf {
-        files(&self.dir, "front-proxy-ca").certificate
+        client_files::files(&self.dir, AUTHORITY_FILE).certificate
     }
 
     /// The files of the certificate and its key.
     pub(crate) fn client_files(&self) -> TlsFiles {
-        files(&self.dir, CLIENT)
+        client_files::files(&self.dir, CLIENT)
     }
 }
 
@@ -80,28 +74,6 @@ pub(crate) fn names() -> FrontProxyConfig {
         group_headers: one("X-Remote-Group"),
         extra_prefixes: one("X-Remote-Extra-"),
     }
-}
-
-fn files(dir: &Path, name: &str) -> TlsFiles {
-    TlsFiles { certificate: dir.join(format!("{name}.crt")), key: dir.join(format!("{name}.key")) }
-}
-
-fn read(dir: &Path, name: &str) -> Result<Option<SignedKey>, PkiError> {
-    let TlsFiles { certificate, key } = files(dir, name);
-    let read = |path: &Path| match input_file::read_text(path, MAX_CONFIG) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(PkiError::Read { path: path.to_owned(), error }),
-    };
-    Ok(read(&certificate)?.zip(read(&key)?).map(|(certificate, key)| SignedKey { certificate, key }))
-}
-
-fn write(dir: &Path, name: &str, pair: &SignedKey) -> Result<(), PkiError> {
-    let TlsFiles { certificate, key } = files(dir, name);
-    for (path, text) in [(key, &pair.key), (certificate, &pair.certificate)] {
-        private_file::replace(&path, text).map_err(|error| PkiError::Write { path, error })?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@
 //! | `pki/lock` | empty; the process that uses the authority locks it |
 //! | `admin.kubeconfig` | a client certificate of `system:admin` in the group `system:masters` |
 //!
-//! The files `pki/front-proxy-*` are those of [`front_proxy`].
+//! The files `pki/front-proxy-*` are those of [`front_proxy`], and `pki/apiserver-kubelet-client.*` is the certificate for kubelets.
 //!
 //! The key of the authority is never replaced. If the certificate of the authority is lost, it is restored from the administrator's kubeconfig, or created
 //! again for the same key. The administrator's certificate is replaced in time before it ends. The server's certificate exists only in
 //! memory: each start signs a new one.
 
+mod client_files;
 pub(crate) mod front_proxy;
 mod lock;
 mod names;
@@ -26,6 +27,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use orlop_apimachinery::input_file::{self, MAX_CONFIG};
+use orlop_auth::rbac::bootstrap::joining;
+use orlop_cli::config::TlsFiles;
 use orlop_pki::authority::{Authority, AuthorityError, SignedKey, is_due};
 use orlop_pki::kubeconfig::{Kubeconfig, KubeconfigParts, KubeconfigUser};
 use orlop_pki::private_file;
@@ -36,6 +39,8 @@ pub(crate) use names::server_names;
 
 /// The user of the administrator's certificate, and its group.
 const ADMIN: (&str, &str) = ("system:admin", "system:masters");
+/// The name of the files of the certificate for kubelets, as kubeadm has it.
+const KUBELET_CLIENT: &str = "apiserver-kubelet-client";
 /// A server warns if its authority ends within this time.
 const WARN_BEFORE: SignedDuration = SignedDuration::from_hours(365 * 24);
 
@@ -109,18 +114,28 @@ impl OwnAuthority {
         Ok(path)
     }
 
+    /// The certificate for kubelets. Creates its files, or replaces them if they are due, lost or damaged.
+    pub(crate) fn kubelet_client(&self, now: Timestamp) -> Result<TlsFiles, PkiError> {
+        let dir = self.data_dir.join("pki");
+        client_files::renew(&dir, KUBELET_CLIENT, &self.authority, joining::KUBELET_CLIENT, now)?;
+        Ok(client_files::files(&dir, KUBELET_CLIENT))
+    }
+
     /// The certificate for aggregated API servers. Reads its files, or creates them.
     pub(crate) fn front_proxy(&self, now: Timestamp) -> Result<FrontProxy, PkiError> {
         FrontProxy::open(&self.data_dir.join("pki"), now)
     }
 
-    /// Replaces the certificates of the administrator and of the front proxy in time, while the server runs.
+    /// Replaces the certificates of the administrator, for kubelets and of the front proxy in time, while the server runs.
     pub(crate) async fn keep_current(self, url: String, front_proxy: Option<FrontProxy>) {
         loop {
             tokio::time::sleep(CHECK_EVERY).await;
             let now = Timestamp::now();
             if let Err(error) = self.write_admin(&url, now) {
                 tracing::warn!("the administrator's certificate cannot be renewed: {error}");
+            }
+            if let Err(error) = self.kubelet_client(now) {
+                tracing::warn!("the certificate for kubelets cannot be renewed: {error}");
             }
             if let Some(Err(error)) = front_proxy.as_ref().map(|front_proxy| front_proxy.renew(now)) {
                 tracing::warn!("the certificate for aggregated API servers cannot be renewed: {error}");

@@ -60,6 +60,9 @@ use crate::signing;
 use crate::snapshots;
 use crate::tls::{TlsKeeper, TlsOrigin};
 
+/// The flags with the certificate for aggregated API servers.
+const PROXY_FLAGS: [&str; 2] = ["--proxy-client-cert-file", "--proxy-client-key-file"];
+
 /// Runs the parts of a role until a stop signal.
 pub(crate) async fn run(role: &Role) -> Result<(), RunError> {
     let requests = match role {
@@ -101,7 +104,8 @@ pub(crate) async fn serve(
     files::check_limit()?;
     let mut auth = authentication::read(listen).await?;
     let service_accounts = authentication::service_accounts(&listen.authentication.service_accounts)?;
-    let mut proxy_identity = authentication::proxy_identity(listen.authentication.proxy_client.as_ref())?;
+    let mut proxy_identity =
+        authentication::client_identity(PROXY_FLAGS, listen.authentication.proxy_client.as_ref())?;
     let audit_files = audit::read(&config.audit).await?;
     let authorization = authorization::read(&config.authorization).await?;
     let root_ca = match loops {
@@ -123,9 +127,12 @@ pub(crate) async fn serve(
     let result = async {
         let (own_authority, front_proxy) = secure(&mut listener, config, authorities).await?.unzip();
         let front_proxy = front_proxy.flatten();
+        let own_client =
+            own_authority.as_ref().map(|own| own.kubelet_client(Timestamp::now())).transpose()?;
+        let kubelets = authentication::kubelets(&config.api.kubelets, own_client)?;
         if let Some(front_proxy) = &front_proxy {
             auth.front_proxy = Some(pki::front_proxy::names());
-            proxy_identity = authentication::proxy_identity(Some(&front_proxy.client_files()))?;
+            proxy_identity = authentication::client_identity(PROXY_FLAGS, Some(&front_proxy.client_files()))?;
         }
         let root_ca = root_ca.or(own_authority.as_ref().map(|own| own.authority.certificate().to_owned()));
         let reachable = format!("https://{}", listener.advertised(reachable_address(config)));
@@ -144,6 +151,7 @@ pub(crate) async fn serve(
         let settings = Config {
             auth,
             proxy_identity,
+            kubelets,
             service_accounts,
             authorization: authorization.modes,
             authorization_webhooks: authorization.webhooks,

@@ -1,4 +1,5 @@
-//! The certificate with which this server names users to other servers (`--proxy-client-cert-file`).
+//! A client certificate of this server: with `--proxy-client-cert-file`, it names users to other servers; with
+//! `--kubelet-client-certificate`, it uses the API of kubelets.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,44 +16,46 @@ use rustls::sign::CertifiedKey;
 
 /// A certificate and its key in files, which may be replaced while the server runs.
 #[derive(Debug)]
-pub struct ProxyIdentity {
+pub struct ClientIdentity {
+    /// The flags that name the files.
+    flags: [&'static str; 2],
     certificate: PathBuf,
     key: PathBuf,
     current: ArcSwap<CertifiedKey>,
     versions: Mutex<[Option<FileVersion>; 2]>,
 }
 
-impl ProxyIdentity {
-    /// Reads the files of `--proxy-client-cert-file` and `--proxy-client-key-file`.
+impl ClientIdentity {
+    /// Reads the files of two flags.
     ///
     /// # Errors
     /// The flag, the file, and why it cannot be used. The text quotes no content.
-    pub fn read(certificate: PathBuf, key: PathBuf) -> Result<Self, String> {
+    pub fn read(flags: [&'static str; 2], certificate: PathBuf, key: PathBuf) -> Result<Self, String> {
         let versions = [FileVersion::of(&certificate), FileVersion::of(&key)];
-        let current = ArcSwap::from(Arc::new(certified(&certificate, &key)?));
-        Ok(ProxyIdentity { certificate, key, current, versions: Mutex::new(versions) })
+        let current = ArcSwap::from(Arc::new(certified(flags, &certificate, &key)?));
+        Ok(ClientIdentity { flags, certificate, key, current, versions: Mutex::new(versions) })
     }
 
     /// Reads the files again if they have changed. If they cannot be used, the previous certificate stays in use. Blocks.
     ///
     /// # Errors
     /// Why the changed files cannot be used, once for each change.
-    pub(super) fn refresh(&self) -> Result<(), String> {
+    pub(crate) fn refresh(&self) -> Result<(), String> {
         let versions = [FileVersion::of(&self.certificate), FileVersion::of(&self.key)];
         if std::mem::replace(&mut *self.versions.lock(), versions) == versions {
             return Ok(());
         }
-        self.current.store(Arc::new(certified(&self.certificate, &self.key)?));
+        self.current.store(Arc::new(certified(self.flags, &self.certificate, &self.key)?));
         Ok(())
     }
 }
 
-fn certified(certificate: &PathBuf, key: &PathBuf) -> Result<CertifiedKey, String> {
+fn certified(flags: [&str; 2], certificate: &PathBuf, key: &PathBuf) -> Result<CertifiedKey, String> {
     let read = |flag: &str, path: &PathBuf| {
         input_file::read_text(path, MAX_CONFIG)
             .map_err(|error| format!("{flag} {}: it cannot be read: {error}", path.display()))
     };
-    let (certificate_flag, key_flag) = ("--proxy-client-cert-file", "--proxy-client-key-file");
+    let [certificate_flag, key_flag] = flags;
     let text = read(certificate_flag, certificate)?;
     let chain = CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>();
     let chain = chain.ok().filter(|chain| !chain.is_empty());
@@ -66,7 +69,7 @@ fn certified(certificate: &PathBuf, key: &PathBuf) -> Result<CertifiedKey, Strin
     })
 }
 
-impl ResolvesClientCert for ProxyIdentity {
+impl ResolvesClientCert for ClientIdentity {
     fn resolve(&self, _authorities: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         Some(self.current.load_full())
     }
@@ -84,6 +87,8 @@ mod tests {
 
     use super::*;
 
+    const FLAGS: [&str; 2] = ["--proxy-client-cert-file", "--proxy-client-key-file"];
+
     #[test]
     fn changed_files_are_read_again() {
         let dir = tempfile::tempdir().unwrap();
@@ -94,12 +99,12 @@ mod tests {
             std::fs::write(&certificate, &pair.certificate).unwrap();
             std::fs::write(&key, &pair.key).unwrap();
         };
-        let error = ProxyIdentity::read(certificate.clone(), key.clone()).unwrap_err();
+        let error = ClientIdentity::read(FLAGS, certificate.clone(), key.clone()).unwrap_err();
         assert!(error.starts_with("--proxy-client-cert-file") && error.contains("cannot be read"), "{error}");
         let (first, second) =
             (authority.client("proxy", &[], now).unwrap(), authority.client("next", &[], now).unwrap());
         write(&first);
-        let identity = ProxyIdentity::read(certificate.clone(), key.clone()).unwrap();
+        let identity = ClientIdentity::read(FLAGS, certificate.clone(), key.clone()).unwrap();
         let before = identity.current.load_full().cert.clone();
         identity.refresh().unwrap();
         assert_eq!(identity.current.load_full().cert, before);

@@ -32,7 +32,7 @@ use crate::custom::Served;
 use crate::custom::documents::Discovery;
 pub(crate) use follow::follow;
 pub(crate) use forward::forward;
-use identity::ProxyIdentity;
+use identity::ClientIdentity;
 pub(crate) use remote::{RemoteGroup, RemoteService, Remotes};
 pub(crate) use resolve::read_stored;
 use via::Via;
@@ -42,7 +42,7 @@ use via::Via;
 pub(crate) struct Aggregation {
     current: ArcSwap<Remotes>,
     /// The certificate with which this server names users to the others.
-    identity: Option<Arc<ProxyIdentity>>,
+    identity: Option<Arc<ClientIdentity>>,
     /// Marks the requests of this server.
     via: Via,
     /// The aggregated discovery document of these groups and those of this server.
@@ -58,7 +58,7 @@ struct CachedDocument {
 
 impl Aggregation {
     /// Groups of other servers, of which none is known yet.
-    pub(crate) fn new(identity: Option<Arc<ProxyIdentity>>) -> Self {
+    pub(crate) fn new(identity: Option<Arc<ClientIdentity>>) -> Self {
         Aggregation { identity, ..Aggregation::default() }
     }
 

@@ -11,7 +11,7 @@ use rustls::ClientConfig;
 use serde_json::Value;
 
 use super::condition::{Availability, Checked, ServicePort, is_available};
-use super::identity::ProxyIdentity;
+use super::identity::ClientIdentity;
 use crate::registry::api_service;
 use crate::{https, insight};
 
@@ -133,7 +133,7 @@ impl RemoteService {
     ///
     /// # Errors
     /// The certificates of the APIService contain no usable authority.
-    pub(super) fn tls(&self, identity: Option<&Arc<ProxyIdentity>>) -> Result<Arc<ClientConfig>, String> {
+    pub(super) fn tls(&self, identity: Option<&Arc<ClientIdentity>>) -> Result<Arc<ClientConfig>, String> {
         let build = || {
             let client =
                 identity.map(|identity| identity.clone() as Arc<dyn rustls::client::ResolvesClientCert>);

@@ -33,6 +33,7 @@ use crate::encode::{HeldMemory, answer};
 use crate::exchange::{
     WRITE_TIME_MAX, close_where_body_is_left, header_text, hold, out_of_memory, read, user_of, wants_pretty,
 };
+use crate::kubelet_client::relay::ClientUpgrade;
 use crate::limits::{Client, UNCOUNTED};
 use crate::metrics::{self, Labels, Metrics};
 use crate::registry::{KindRef, Scope};
@@ -108,6 +109,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     let client = parts.extensions.remove::<Client>();
     let audited =
         parts.extensions.remove::<Arc<AuditContext>>().map(|audited| (audited, resource.kind.clone()));
+    let upgrade = ClientUpgrade::of(&mut parts);
     let work = pin!(async {
         // Reads ignore the body.
         let (body, mut memory) = match verb.is_mutating() {
@@ -127,7 +129,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             user_agent: header_text(&parts.headers, header::USER_AGENT).unwrap_or_default(),
             credential: parts.extensions.remove(),
             connection: parts.extensions.remove(),
-            upgrade: parts.headers.contains_key(header::UPGRADE),
+            upgrade,
             pretty,
             body,
             held: HeldAllocations::default(),

@@ -1,27 +1,30 @@
 //! Connections to kubelets, pods and services: `log`, `exec`, `attach`, `portforward` and `proxy`.
 //!
-//! Logs are fetched from the node agent if the Node publishes where the agent serves them ([`LOG_ADDRESS`],
-//! [`LOG_KEY`]). All other requests fail: with upstream's error if a check before the connection fails
-//! (pkg/registry/core/pod/strategy.go), otherwise because this server does not connect to nodes.
+//! Logs and streams come from the kubelet of the node. orlop's own node agent serves only logs; its Node publishes the address and the
+//! key ([`LOG_ADDRESS`], [`LOG_KEY`]). `proxy` fails: with upstream's error if a check before the connection fails
+//! (pkg/registry/core/pod/strategy.go), otherwise because this server does not connect to pods.
 
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use http::StatusCode;
+use http::{StatusCode, header};
+use http_body_util::Empty;
 use orlop_store::Record;
 use serde_json::Value;
 
 use crate::dispatch;
 use crate::encode::stored;
-use crate::https;
+use crate::kubelet_client::address::{KubeletAddress, Refusal, is_somewhere_else, own_boot_id};
+use crate::kubelet_client::relay::{StreamLife, relay};
 use crate::projection::Projection;
 use crate::registry;
 use crate::verbs::connect_admission;
-use crate::verbs::connect_target::{NO_WAY, split, unreachable};
-use crate::verbs::kubelet::{Agent, is_somewhere_else};
+use crate::verbs::connect_target::{split, unreachable};
+use crate::verbs::kubelet::{Agent, log_of, refused};
 use crate::verbs::request::Request;
 use crate::verbs::service_proxy;
+use crate::verbs::watch::account;
 use orlop_api::object::Object;
 use orlop_api::query::Query;
 use orlop_api::status::ApiError;
@@ -33,11 +36,8 @@ const LOG_ADDRESS: &str = "orlop.dev/log-address";
 /// The annotation with the digest of the agent's public key.
 const LOG_KEY: &str = "orlop.dev/log-key";
 
-/// The kubelet port of a Node that does not publish one.
-const KUBELET_PORT: i64 = 10_250;
-
-/// Address types of a node, in order of preference.
-const ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
+/// The port of a node agent whose Node names none.
+const AGENT_PORT: i64 = 10_250;
 
 /// The objects that [`connect`] decodes: the pod, service or node of the request, the node of a pod, and the endpoints of a
 /// service.
@@ -64,13 +64,13 @@ pub(crate) async fn connect(request: &Request) -> Result<Response, ApiError> {
     match (request.names().plural, request.resource.subresource.as_str()) {
         ("nodes", _) => {
             let (_, node, port) = split(&request.resource.name, "node")?;
-            kubelet(request, node)?;
+            kubelet(request, &self::node(request, node)?)?;
             Err(unreachable(node, port))
         }
         ("services", _) => service_proxy::proxy(request),
         (_, "log") => log(request).await,
         (_, "proxy") => pod_proxy(request),
-        (_, subresource) => stream(request, subresource),
+        (_, subresource) => stream(request, subresource).await,
     }
 }
 
@@ -91,8 +91,7 @@ async fn log(request: &Request) -> Result<Response, ApiError> {
     let path = format!("/containerLogs/{}/{name}/{container}", pod.namespace());
     let found = self::node(request, node)?;
     let Some(address) = found.annotation(LOG_ADDRESS) else {
-        let address = address_of(&found)?;
-        return Err(ApiError::plain_internal(format!("Get \"https://{address}{path}\": {NO_WAY}")));
+        return kubelet_log(request, &found, &format!("{path}{}", log_query(&request.query))).await;
     };
     let agent = Agent::new(address, port_of(&found), found.annotation(LOG_KEY))
         .and_then(|agent| check_address(address, &found, &own_boot_id()).map(|()| agent));
@@ -101,6 +100,17 @@ async fn log(request: &Request) -> Result<Response, ApiError> {
     let token = request.server.kubelet_tokens.issue(node, request.now());
     let path = format!("{path}{}", log_query(&request.query));
     agent.get(&path, &token, request.server.closing.clone()).await
+}
+
+/// A log from a kubelet.
+async fn kubelet_log(request: &Request, node: &Object, path: &str) -> Result<Response, ApiError> {
+    let address = kubelet(request, node)?;
+    let url = format!("https://{address}{path}");
+    let failed = |why: String| ApiError::plain_internal(format!("Get \"{url}\": {why}"));
+    let sent = http::Request::get(path).header(header::USER_AGENT, "orlop").body(Empty::new());
+    let sent = sent.map_err(|error| failed(error.to_string()))?;
+    let answer = request.server.kubelets.send(&address, sent).await.map_err(failed)?;
+    log_of(answer, &url, request.server.closing.clone()).await
 }
 
 /// Whether a node's agent may have this address: one of those in the status of the Node, or a loopback address if the Node states
@@ -121,12 +131,6 @@ fn check_address(address: &str, node: &Object, own_boot_id: &str) -> Result<(), 
         boot_id if !boot_id.is_empty() && boot_id == own_boot_id => Ok(()),
         _ => Err(format!("{address} is this machine, and the node is another one")),
     }
-}
-
-/// The identifier of the current boot of this machine, as agents publish it in `status.nodeInfo.bootID`.
-fn own_boot_id() -> String {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
 }
 
 /// The query of the request to the agent, in upstream's form.
@@ -177,22 +181,71 @@ fn log_options(query: &Query) -> Result<FieldErrors, ApiError> {
     Ok(errors)
 }
 
+/// The path and the query of a stream in the API of kubelets (upstream: `streamLocation` and `streamParams`).
+fn stream_path(subresource: &str, pod: &Object, container: &str, query: &Query) -> String {
+    let mut out = form_urlencoded::Serializer::new(String::new());
+    let (namespace, name) = (pod.namespace(), pod.name());
+    if subresource == "portforward" {
+        for port in query.all("ports").flat_map(|ports| ports.split(',')).filter(|port| !port.is_empty()) {
+            out.append_pair("port", port);
+        }
+        return format!("/portForward/{namespace}/{name}?{}", out.finish());
+    }
+    for (flag, of_kubelet) in [("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty")]
+    {
+        if query.flag(flag) {
+            out.append_pair(of_kubelet, "1");
+        }
+    }
+    if subresource == "exec" {
+        for argument in query.all("command") {
+            out.append_pair("command", argument);
+        }
+    }
+    format!("/{subresource}/{namespace}/{name}/{container}?{}", out.finish())
+}
+
 /// `exec`, `attach` and `portforward`.
-fn stream(request: &Request, subresource: &str) -> Result<Response, ApiError> {
+async fn stream(request: &Request, subresource: &str) -> Result<Response, ApiError> {
     let name = &request.resource.name;
     let pod = pod(request, name)?;
-    if subresource != "portforward" {
-        container(&pod, request.query.text("container"))?;
-    }
+    let container = match subresource {
+        "portforward" => String::new(),
+        _ => container(&pod, request.query.text("container"))?,
+    };
     let node = pod.str_at(&["spec", "nodeName"]);
     if node.is_empty() {
         return Err(ApiError::bad_request(format!("pod {name} does not have a host assigned")));
     }
-    let address = kubelet(request, node)?;
-    if !request.upgrade {
+    let found = self::node(request, node)?;
+    let address = kubelet(request, &found)?;
+    let Some(client) = &request.upgrade else {
         return Err(ApiError::bad_request("Upgrade request required"));
+    };
+    let failed = |why: &str| ApiError::plain_internal(format!("error dialing backend: {why}"));
+    if found.annotation(LOG_ADDRESS).is_some() {
+        return Err(failed("the node agent of orlop does not support it"));
     }
-    Err(ApiError::plain_internal(format!("error dialing backend: dial tcp {address}: {NO_WAY}")))
+    let kubelets = &request.server.kubelets;
+    let place = kubelets.place().ok_or_else(|| {
+        ApiError::too_many_requests("there are too many streams to pods: close others, or try again later", 1)
+    })?;
+    let path = stream_path(subresource, &pod, &container, &request.query);
+    let mut sent = http::Request::new(Empty::new());
+    *sent.uri_mut() = path.parse().map_err(|_| ApiError::bad_request("the parameters are too long"))?;
+    *sent.method_mut() = client.method.clone();
+    *sent.headers_mut() = client.headers();
+    let answer = kubelets.send(&address, sent).await.map_err(|why| failed(&why))?;
+    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(refused(answer, &format!("https://{address}{path}")).await);
+    }
+    let life = StreamLife {
+        held: (place, request.connection.as_ref().map(|connection| connection.begin(http::Version::HTTP_11))),
+        end: request.server.closing.clone().cancelled_owned(),
+        is_alive: account::is_alive(&request.server, &request.user, request.credential.clone()),
+    };
+    relay(client, answer, life)
+        .ok_or_else(|| ApiError::bad_request("this connection cannot switch its protocol: use HTTP/1.1"))
 }
 
 fn pod_proxy(request: &Request) -> Result<Response, ApiError> {
@@ -236,9 +289,9 @@ fn container(pod: &Object, wanted: &str) -> Result<String, ApiError> {
     }
 }
 
-/// Returns the address and port of a node's kubelet.
-fn kubelet(request: &Request, node: &str) -> Result<String, ApiError> {
-    address_of(&self::node(request, node)?)
+/// The address of a node's kubelet.
+fn kubelet(request: &Request, node: &Object) -> Result<KubeletAddress, ApiError> {
+    request.server.kubelets.address(node).map_err(|Refusal(why)| ApiError::plain_internal(why))
 }
 
 fn node(request: &Request, node: &str) -> Result<Object, ApiError> {
@@ -250,18 +303,7 @@ fn node(request: &Request, node: &str) -> Result<Object, ApiError> {
 
 fn port_of(node: &Object) -> i64 {
     let port = node.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]).and_then(Value::as_i64);
-    port.filter(|port| *port > 0).unwrap_or(KUBELET_PORT)
-}
-
-fn address_of(node: &Object) -> Result<String, ApiError> {
-    let addresses =
-        node.at(&["status", "addresses"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let of_type = |wanted: &&str| addresses.iter().find(|address| address["type"] == **wanted);
-    let Some(best) = ADDRESSES.iter().find_map(of_type) else {
-        return Err(ApiError::plain_internal("no preferred addresses found; known addresses: []"));
-    };
-    let host = best.get("address").and_then(Value::as_str).unwrap_or_default();
-    Ok(https::host_port(host, port_of(node)))
+    port.filter(|port| *port > 0).unwrap_or(AGENT_PORT)
 }
 
 #[cfg(test)]

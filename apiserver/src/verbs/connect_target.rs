@@ -8,7 +8,7 @@ use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 
 /// The reason in upstream's messages about failed connections.
-pub(super) const NO_WAY: &str = "this server does not connect to kubelets or pods";
+const NO_WAY: &str = "this server does not connect to pods";
 
 /// The error for a host that this server does not connect to.
 pub(super) fn unreachable(host: &str, port: &str) -> ApiError {

@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::raw_public_key::{self, Digest};
+use crate::kubelet_client::address::is_somewhere_else;
 use orlop_api::status::ApiError;
 
 /// How long an agent may take to begin its response.
@@ -67,20 +68,7 @@ impl Agent {
             Ok(answer) => answer.map_err(|why| failed(&why))?,
             Err(_) => return Err(failed(&"context deadline exceeded")),
         };
-        let code = answer.status();
-        if !code.is_success() {
-            let text = Limited::new(answer.into_body(), REFUSAL).collect();
-            let text = match tokio::time::timeout(PATIENCE, text).await {
-                Ok(Ok(text)) => String::from_utf8_lossy(&text.to_bytes()).into_owned(),
-                Ok(Err(_)) | Err(_) => String::new(),
-            };
-            return Err(refusal(code, text, &url));
-        }
-        let stream = answer.into_body().into_data_stream().take_until(closing.cancelled_owned());
-        let mut response = Response::new(Body::from_stream(stream));
-        // Regardless of the headers of the agent: a browser must not run a log as a page of this server.
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-        Ok(response)
+        log_of(answer, &url, closing).await
     }
 
     async fn ask(self, path: &str, token: &str) -> Result<http::Response<Incoming>, String> {
@@ -114,6 +102,36 @@ impl Agent {
     }
 }
 
+/// The log in a response, until its end or until `closing` is cancelled.
+///
+/// # Errors
+/// The response is an error.
+pub(super) async fn log_of(
+    answer: http::Response<Incoming>,
+    url: &str,
+    closing: CancellationToken,
+) -> Result<Response, ApiError> {
+    if !answer.status().is_success() {
+        return Err(refused(answer, url).await);
+    }
+    let stream = answer.into_body().into_data_stream().take_until(closing.cancelled_owned());
+    let mut response = Response::new(Body::from_stream(stream));
+    // Regardless of the headers of the node: a browser must not run a log as a page of this server.
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    Ok(response)
+}
+
+/// The error in a response.
+pub(super) async fn refused(answer: http::Response<Incoming>, url: &str) -> ApiError {
+    let code = answer.status();
+    let text = Limited::new(answer.into_body(), REFUSAL).collect();
+    let text = match tokio::time::timeout(PATIENCE, text).await {
+        Ok(Ok(text)) => String::from_utf8_lossy(&text.to_bytes()).into_owned(),
+        Ok(Err(_)) | Err(_) => String::new(),
+    };
+    refusal(code, text, url)
+}
+
 /// Converts an error response of the agent to an error of this server (upstream: GenericHttpResponseChecker).
 fn refusal(code: StatusCode, text: String, url: &str) -> ApiError {
     match code.as_u16() {
@@ -123,24 +141,6 @@ fn refusal(code: StatusCode, text: String, url: &str) -> ApiError {
         other => {
             ApiError::plain_internal(format!("Get \"{url}\": the node's agent answered {other}: {text}"))
         }
-    }
-}
-
-/// Whether an address can belong to a pod: a unicast address that is neither loopback nor link-local. The kernel connects an
-/// IPv4-mapped address (`::ffff:127.0.0.1`) to the IPv4 address.
-pub(super) fn is_somewhere_else(address: &str) -> bool {
-    match address.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
-        Ok(IpAddr::V4(ip)) => {
-            !(ip.is_loopback()
-                || ip.is_unspecified()
-                || ip.is_multicast()
-                || ip.is_link_local()
-                || ip.is_broadcast())
-        }
-        Ok(IpAddr::V6(ip)) => {
-            !(ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || ip.is_unicast_link_local())
-        }
-        Err(_) => false,
     }
 }
 

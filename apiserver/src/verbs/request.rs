@@ -17,6 +17,7 @@ use crate::encode::head::ObjectHead;
 use crate::encode::negotiate::{Endpoint, RequestedEncoding, negotiate, negotiate_unrouted};
 use crate::encode::stored;
 use crate::encode::undecoded::{Undecoded, UndecodedRecord};
+use crate::kubelet_client::relay::ClientUpgrade;
 use crate::limits::connection::Connection;
 use crate::projection::Projection;
 use crate::registry::{Kind, KindRef, Names};
@@ -46,8 +47,8 @@ pub(crate) struct Request {
     pub(crate) user_agent: String,
     /// The connection of the client; `None` for a controller in this process.
     pub(crate) connection: Option<Connection>,
-    /// The client requests a protocol upgrade.
-    pub(crate) upgrade: bool,
+    /// The client requests another protocol on its connection.
+    pub(crate) upgrade: Option<ClientUpgrade>,
     /// Indent the response for human readers.
     pub(crate) pretty: bool,
     pub(crate) body: Bytes,

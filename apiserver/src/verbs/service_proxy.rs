@@ -3,9 +3,9 @@
 use axum::response::Response;
 use serde_json::Value;
 
+use crate::kubelet_client::address::is_somewhere_else;
 use crate::registry;
 use crate::verbs::connect_target::{named, split, unreachable};
-use crate::verbs::kubelet::is_somewhere_else;
 use crate::verbs::request::Request;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;

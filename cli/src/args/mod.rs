@@ -29,7 +29,7 @@ pub(crate) use self::node::{
 pub(crate) use self::page::PageArgs;
 pub use self::process::{LogFormat, ProcessArgs};
 pub(crate) use self::remote::RemoteArgs;
-pub use self::server::{ApiArgs, EncryptionArgs, StoreArgs, StoreBackend};
+pub use self::server::{ApiArgs, EncryptionArgs, KubeletArgs, StoreArgs, StoreBackend};
 pub(crate) use self::server::{ListenArgs, SnapshotArgs};
 pub(crate) use self::storage::{
     KeysCommand, Output, RestoreArgs, RotateArgs, SaveArgs, SnapshotCommand, StoreCommand,

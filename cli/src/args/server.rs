@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use orlop_apiserver::insight::replay::Until;
+use orlop_apiserver::kubelet_client::address::AddressType;
 use orlop_apiserver::services::range::{self, AddressRange};
 
 use super::values;
@@ -146,6 +147,35 @@ pub(crate) struct SnapshotArgs {
     pub(crate) snapshot_keep: usize,
 }
 
+/// Connections to kubelets.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Kubelets")]
+pub struct KubeletArgs {
+    /// Client certificate for kubelets (PEM) [default: one of the server's own certificate authority, if it has one]
+    #[arg(long, value_name = "FILE", requires = "kubelet_client_key")]
+    pub kubelet_client_certificate: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "kubelet_client_certificate")]
+    pub kubelet_client_key: Option<PathBuf>,
+    /// CA certificates (PEM) that sign the certificates of kubelets; without this flag, the server accepts any certificate
+    #[arg(long, value_name = "FILE")]
+    pub kubelet_certificate_authority: Option<PathBuf>,
+    /// Types of node addresses for connections to kubelets, the preferred one first
+    #[arg(
+        long,
+        value_name = "TYPES",
+        value_delimiter = ',',
+        default_value = "InternalIP,Hostname,InternalDNS,ExternalDNS,ExternalIP"
+    )]
+    pub kubelet_preferred_address_types: Vec<AddressType>,
+    /// Time limit for connections to kubelets
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = values::duration)]
+    pub kubelet_timeout: Duration,
+    /// Port of kubelets whose Nodes name none
+    #[arg(long, value_name = "PORT", default_value_t = 10_250)]
+    pub kubelet_port: u16,
+}
+
 /// The flags of the API.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "API server")]
@@ -212,4 +242,7 @@ pub struct ApiArgs {
         value_parser = values::boolean
     )]
     pub extra_field_selectors: Option<bool>,
+    /// Connections to kubelets.
+    #[command(flatten)]
+    pub kubelets: KubeletArgs,
 }

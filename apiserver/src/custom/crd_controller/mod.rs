@@ -320,7 +320,7 @@ fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> 
         credential: None,
         connection: None,
         pretty: false,
-        upgrade: false,
+        upgrade: None,
         body: Bytes::new(),
         held: HeldAllocations::default(),
         grown: Default::default(),

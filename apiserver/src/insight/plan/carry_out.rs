@@ -336,7 +336,7 @@ fn request(server: &Arc<Inner>, user: &UserInfo, target: &ObjectTarget, subresou
         user_agent: String::new(),
         credential: None,
         connection: None,
-        upgrade: false,
+        upgrade: None,
         pretty: false,
         body: Bytes::new(),
         held: HeldAllocations::default(),

@@ -199,7 +199,7 @@ async fn ephemeral_containers_and_resizes_increase_the_generation() {
 async fn kubelet_connections_fail_with_upstreams_errors() {
     let rig = Rig::new().await;
     rig.post("/api/v1/nodes", json!({"metadata": {"name": "bare"}})).await.expect(201);
-    let addresses = json!([{"type": "InternalIP", "address": "10.0.0.1"}]);
+    let addresses = json!([{"type": "InternalIP", "address": "127.0.0.1"}]);
     rig.post("/api/v1/nodes", json!({"metadata": {"name": "n"}, "status": {"addresses": addresses}}))
         .await
         .expect(201);
@@ -213,9 +213,9 @@ async fn kubelet_connections_fail_with_upstreams_errors() {
     for node in ["n", "bare", "gone"] {
         pod(&rig, &format!("on-{node}"), json!({ "nodeName": node })).await;
     }
-    let no_way = "this server does not connect to kubelets or pods";
-    let get = format!("Get \"https://10.0.0.1:10250/containerLogs/default/on-n/c\": {no_way}");
-    let dial = format!("error dialing backend: dial tcp 10.0.0.1:10250: {no_way}");
+    let no_way = "dial tcp 127.0.0.1:10250: the address is not that of another machine";
+    let get = format!("Get \"https://127.0.0.1:10250/containerLogs/default/on-n/c\": {no_way}");
+    let dial = format!("error dialing backend: {no_way}");
     let choose = "a container name must be specified for pod two, choose one of: [a b]";
     for (path, upgrade, code, message) in [
         ("pods/free/log", false, 204, ""),

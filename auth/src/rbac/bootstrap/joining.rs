@@ -1,5 +1,6 @@
 //! The objects that let nodes join with a bootstrap token, with the names of kubeadm: the ConfigMap `cluster-info` is
-//! public, a token may request the certificate of a node, and such requests and their renewals are approved.
+//! public, a token may request the certificate of a node, and such requests and their renewals are approved. The server may use
+//! the API of kubelets.
 //!
 //! Only a server with an authority that signs certificates needs them. Upstream: cmd/kubeadm/app/phases/bootstraptoken/{clusterinfo,node}.
 
@@ -15,12 +16,16 @@ const ANONYMOUS: Subject = Subject::User("system:anonymous");
 const REQUESTS: &str = "system:certificates.k8s.io:certificatesigningrequests:";
 const CLUSTER_INFO_ROLE: &str = "kubeadm:bootstrap-signer-clusterinfo";
 
+/// The user of the server's certificate for kubelets, with kubeadm's name. Kubelets ask the server for its rights.
+pub const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
+
 /// The ClusterRoleBindings, without `apiVersion` and `kind`.
 pub fn cluster_role_bindings() -> Vec<Value> {
     let bindings = [
         ("kubeadm:kubelet-bootstrap", "system:node-bootstrapper".to_owned(), TOKENS),
         ("kubeadm:node-autoapprove-bootstrap", format!("{REQUESTS}nodeclient"), TOKENS),
         ("kubeadm:node-autoapprove-certificate-rotation", format!("{REQUESTS}selfnodeclient"), NODES),
+        ("orlop:kubelet-api-admin", "system:kubelet-api-admin".to_owned(), Subject::User(KUBELET_CLIENT)),
     ];
     let wire = |(name, role, subject): (&str, String, Subject)| {
         json!({
