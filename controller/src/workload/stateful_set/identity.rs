@@ -111,7 +111,7 @@ mod tests {
             spec.template.spec.as_mut().unwrap().volumes = serde_json::from_value(json!(volumes)).unwrap();
             set
         };
-        assert_linear("volumes of a pod", 500, many, |set| {
+        assert_linear("volumes of a pod", 2_000, many, |set| {
             new_pod(set, &set.spec.as_ref().unwrap().template, "r", 0)
         });
     }
