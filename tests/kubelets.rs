@@ -196,7 +196,8 @@ async fn streams_reach_the_kubelet_and_end_with_either_side() {
     let (mut reader, mut writer) = client.split();
     let mut got = vec![0; sent.len()];
     let (read, written) = tokio::join!(reader.read_exact(&mut got), writer.write_all(&sent));
-    (read.unwrap(), written.unwrap());
+    read.unwrap();
+    written.unwrap();
     assert!(got == sent, "the bytes arrive in order");
     // The end of the input reaches the kubelet, and its output still arrives.
     writer.shutdown().await.unwrap();

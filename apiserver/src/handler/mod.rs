@@ -141,8 +141,9 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             let response = serve(verb, &request).await?;
             return hold_memory(verb, response, memory);
         }
-        memory.resize(weight::memory(verb, &request)).map_err(out_of_memory)?;
         let work = async move {
+            // The estimate reads the body and the stored object, and is expensive itself.
+            memory.resize(weight::memory(verb, &request)).map_err(out_of_memory)?;
             let response = serve(verb, &request).await?;
             hold_memory(verb, response, memory)
         };
