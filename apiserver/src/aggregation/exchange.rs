@@ -56,11 +56,12 @@ async fn over(
         let flooded = flooded.clone();
         async move {
             tokio::select! {
-                Err(error) = connection => {
-                    tracing::debug!("the connection to an aggregated API server broke: {error}");
+                ended = connection => {
+                    if let Err(error) = ended {
+                        tracing::debug!("the connection to an aggregated API server broke: {error}");
+                    }
                 }
                 () = flooded.cancelled_owned() => {}
-                else => {}
             }
         }
     });
@@ -85,11 +86,15 @@ mod tests {
             for _ in 0..count {
                 server.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n").await?;
             }
-            server.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await
+            server.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await?;
+            // The connection ends with the response.
+            assert_eq!(server.read(&mut head).await.unwrap_or_default(), 0);
+            Ok::<(), std::io::Error>(())
         });
         let request = Request::get("/").body(Body::empty()).expect("a request");
         let response = over(client, request).await.map(|response| response.status().as_u16());
-        (response, sending.await.expect("it ends").is_ok())
+        let sent = tokio::time::timeout(std::time::Duration::from_secs(30), sending).await;
+        (response, sent.expect("the connection ends").expect("no panic").is_ok())
     }
 
     #[tokio::test]

@@ -197,8 +197,10 @@ fn admission_is_light(verb: Verb, request: &Request) -> bool {
     let budgets =
         (verb == Verb::Evict).then(|| registry::by_resource("policy", "v1", "poddisruptionbudgets"));
     // A pod names one of them.
-    let accounts =
-        (request.names().plural == "pods").then(|| registry::by_resource("", "v1", "serviceaccounts"));
+    let reads_account = matches!(verb, Verb::Create | Verb::Update(_) | Verb::Patch(_))
+        && (request.names().group, request.names().plural) == ("", "pods")
+        && matches!(request.resource.subresource.as_str(), "" | "ephemeralcontainers");
+    let accounts = reads_account.then(|| registry::by_resource("", "v1", "serviceaccounts"));
     let others = budgets.into_iter().chain(accounts).flatten();
     let prefixes = admission::read_by(request.kind()).chain(others).map(|kind| {
         let of = if kind.scope() == Scope::Namespaced { namespace } else { "" };
