@@ -25,6 +25,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::aggregation::identity::ClientIdentity;
 use crate::https;
@@ -98,12 +99,23 @@ impl KubeletClient {
     pub(crate) async fn send(
         &self,
         address: &KubeletAddress,
+        request: Request<Empty<Bytes>>,
+    ) -> Result<Response<Incoming>, String> {
+        self.send_over(self.connect(address).await?, address, request).await
+    }
+
+    /// Sends a request over a connection to this address. As [`send`](Self::send).
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub(crate) async fn send_over(
+        &self,
+        stream: TlsStream<TcpStream>,
+        address: &KubeletAddress,
         mut request: Request<Empty<Bytes>>,
     ) -> Result<Response<Incoming>, String> {
         let host = http::HeaderValue::try_from(address.to_string()).map_err(|error| error.to_string())?;
         request.headers_mut().insert(header::HOST, host);
-        let connecting = tokio::time::timeout(self.config.timeout, self.connect(address));
-        let stream = connecting.await.unwrap_or_else(|_| Err(format!("dial tcp {address}: i/o timeout")))?;
         let words = |error: hyper::Error| error.to_string();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(words)?;
         // The task ends with the response or with the upgraded connection.
@@ -116,10 +128,16 @@ impl KubeletClient {
         response.map_err(|_| "context deadline exceeded".to_owned())?.map_err(words)
     }
 
-    async fn connect(
-        &self,
-        address: &KubeletAddress,
-    ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
+    /// Connects to a kubelet.
+    ///
+    /// # Errors
+    /// Why there is no connection, as Go describes it.
+    pub(crate) async fn connect(&self, address: &KubeletAddress) -> Result<TlsStream<TcpStream>, String> {
+        let connecting = tokio::time::timeout(self.config.timeout, self.connect_to(address));
+        connecting.await.unwrap_or_else(|_| Err(format!("dial tcp {address}: i/o timeout")))
+    }
+
+    async fn connect_to(&self, address: &KubeletAddress) -> Result<TlsStream<TcpStream>, String> {
         if let Some(Err(why)) = self.config.identity.as_ref().map(|identity| identity.refresh()) {
             tracing::error!("the previous client certificate for kubelets stays in use: {why}");
         }

@@ -49,6 +49,11 @@ impl ClientUpgrade {
         Some(ClientUpgrade { method: parts.method.clone(), headers, switch })
     }
 
+    /// Takes the switch of the connection; `None` if it cannot switch. Call this before the kubelet runs anything.
+    pub(crate) fn take_switch(&self) -> Option<OnUpgrade> {
+        self.switch.lock().take()
+    }
+
     /// The headers for the kubelet.
     pub(crate) fn headers(&self) -> HeaderMap {
         let mut headers = self.headers.clone();
@@ -88,15 +93,14 @@ pub(crate) struct StreamLife<H, E> {
 
 /// Returns the response of a kubelet that has switched the protocol, and passes the bytes on in the background.
 pub(crate) fn relay<H, E>(
-    client: &ClientUpgrade,
+    switch: OnUpgrade,
     response: hyper::Response<Incoming>,
     life: StreamLife<H, E>,
-) -> Option<Response>
+) -> Response
 where
     H: Send + 'static,
     E: Future<Output = ()> + Send + 'static,
 {
-    let switch = client.switch.lock().take()?;
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = answer.headers_mut();
@@ -135,7 +139,7 @@ where
         }
         drop(held);
     });
-    Some(answer)
+    answer
 }
 
 #[cfg(test)]
@@ -162,7 +166,9 @@ mod tests {
             .body(())
             .expect("a request");
         let (mut parts, ()) = request.into_parts();
-        let headers = ClientUpgrade::of(&mut parts).expect("an upgrade").headers();
+        let upgrade = ClientUpgrade::of(&mut parts).expect("an upgrade");
+        assert!(upgrade.take_switch().is_none(), "no connection");
+        let headers = upgrade.headers();
         let mut shown: Vec<String> = headers
             .iter()
             .map(|(name, value)| format!("{name}: {}", value.to_str().expect("text")))

@@ -230,12 +230,17 @@ async fn stream(request: &Request, subresource: &str) -> Result<Response, ApiErr
     let place = kubelets.place().ok_or_else(|| {
         ApiError::too_many_requests("there are too many streams to pods: close others, or try again later", 1)
     })?;
+    let stream = kubelets.connect(&address).await.map_err(|why| failed(&why))?;
+    // Before the request: the kubelet would run a command whose stream cannot begin.
+    let switch = client
+        .take_switch()
+        .ok_or_else(|| ApiError::bad_request("this connection cannot switch its protocol: use HTTP/1.1"))?;
     let path = stream_path(subresource, &pod, &container, &request.query);
     let mut sent = http::Request::new(Empty::new());
     *sent.uri_mut() = path.parse().map_err(|_| ApiError::bad_request("the parameters are too long"))?;
     *sent.method_mut() = client.method.clone();
     *sent.headers_mut() = client.headers();
-    let answer = kubelets.send(&address, sent).await.map_err(|why| failed(&why))?;
+    let answer = kubelets.send_over(stream, &address, sent).await.map_err(|why| failed(&why))?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Err(refused(answer, &format!("https://{address}{path}")).await);
     }
@@ -244,8 +249,7 @@ async fn stream(request: &Request, subresource: &str) -> Result<Response, ApiErr
         end: request.server.closing.clone().cancelled_owned(),
         is_alive: account::is_alive(&request.server, &request.user, request.credential.clone()),
     };
-    relay(client, answer, life)
-        .ok_or_else(|| ApiError::bad_request("this connection cannot switch its protocol: use HTTP/1.1"))
+    Ok(relay(switch, answer, life))
 }
 
 fn pod_proxy(request: &Request) -> Result<Response, ApiError> {
