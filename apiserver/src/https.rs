@@ -153,7 +153,7 @@ struct ServerVerifier {
 impl ServerVerifier {
     /// Whether a certificate of a server was refused only because it is that of an authority, and it is one of the given certificates:
     /// `openssl req -x509` makes such certificates by default, and Go accepts them. At this point, the library has verified that the
-    /// certificate is valid now.
+    /// certificate is valid now. It has not compared its extended key usage; a caBundle with exactly this certificate trusts the server with it.
     fn is_trusted_itself(&self, leaf: &CertificateDer<'_>, error: &Error) -> bool {
         let Error::InvalidCertificate(CertificateError::Other(OtherError(cause))) = error else {
             return false;

@@ -1,4 +1,4 @@
-//! The head of a stored object: what requests about other objects read of it, at a cost that does not depend on its size.
+//! The head of a stored object: what requests about other objects read of it without decoding it.
 
 use std::sync::Arc;
 

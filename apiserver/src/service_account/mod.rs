@@ -1,8 +1,8 @@
 //! Service account tokens: issued by `serviceaccounts/NAME/token`, verified by authentication and by reviews.
 //!
 //! [`key_file`] stores the keys, `signing_keys` reads them again when they change, and `keys` combines them with those of the
-//! configuration. `legacy` verifies tokens that are stored in Secrets, with what `token_secrets` remembers of these. [`lifetime`] decides how long tokens are valid. This module checks in the store that the account
-//! and the objects a token is bound to still exist.
+//! configuration. `legacy` verifies tokens that are stored in Secrets, with what `token_secrets` remembers of these. [`lifetime`] decides
+//! how long tokens are valid. This module checks in the store that the account and the objects a token is bound to still exist.
 
 pub mod key_file;
 mod keys;

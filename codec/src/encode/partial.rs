@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for ReadIdentity<'_> {
             match name.as_str() {
                 "uid" => self.0.uid = members.next_value()?,
                 "deletionTimestamp" => self.0.deletion_timestamp = members.next_value()?,
-                // Bytes of another program may have another order.
+                // Without the uid, the bytes are those of another program, whose order is unknown.
                 large if LARGE.contains(&large) && !self.0.uid.is_empty() => return Ok(()),
                 _ => drop(members.next_value::<IgnoredAny>()?),
             }
