@@ -34,13 +34,16 @@ struct OpenApiIndex {
 pub(super) async fn check(remote: &RemoteService, aggregation: &Aggregation) -> Checked {
     let address = remote.address.as_ref().map(|(host, port)| https::host_port(host, port));
     let shown = format!("https://{}{}", address.unwrap_or_default(), remote.path());
-    let read = tokio::time::timeout(WITHIN, read(remote, aggregation, &shown)).await;
+    let (read, index) = tokio::join!(
+        tokio::time::timeout(WITHIN, read(remote, aggregation, &shown)),
+        tokio::time::timeout(WITHIN, openapi_index(remote, aggregation)),
+    );
     let read = read.unwrap_or_else(|_| Err(format!("Get {shown:?}: context deadline exceeded")));
     match read {
         Ok(resources) => {
             // A server without these documents, or whose index cannot be read, is available.
-            let index = tokio::time::timeout(WITHIN, openapi_index(remote, aggregation)).await.ok().flatten();
-            let has_openapi = index.is_some_and(|index| index.paths.contains_key(&remote.openapi_name()));
+            let has_openapi =
+                index.ok().flatten().is_some_and(|index| index.paths.contains_key(&remote.openapi_name()));
             Checked { availability: Availability::Passed, resources, has_openapi }
         }
         Err(why) => {
