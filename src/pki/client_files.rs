@@ -32,12 +32,14 @@ pub(super) fn renew(
     write(dir, name, &signed)
 }
 
-/// The content of the files; `None` if one of them is missing.
+/// The content of the files; `None` if one of them is missing or is no text.
 pub(super) fn read(dir: &Path, name: &str) -> Result<Option<SignedKey>, PkiError> {
     let TlsFiles { certificate, key } = files(dir, name);
     let read = |path: &Path| match input_file::read_text(path, MAX_CONFIG) {
         Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
+            Ok(None)
+        }
         Err(error) => Err(PkiError::Read { path: path.to_owned(), error }),
     };
     Ok(read(&certificate)?.zip(read(&key)?).map(|(certificate, key)| SignedKey { certificate, key }))

@@ -117,8 +117,9 @@ mod tests {
             ("4 no certificate", "front-proxy-client.crt", "", later, false, true),
             ("5 no key", "front-proxy-client.key", "", later, false, true),
             ("6 a damaged key", "front-proxy-client.key", "x", later, false, true),
-            ("7 no key of the authority", "front-proxy-ca.key", "", later, true, true),
-            ("8 a damaged authority", "front-proxy-ca.crt", "x", later, true, true),
+            ("7 a key that is no text", "front-proxy-client.key", "\u{ff}", later, false, true),
+            ("8 no key of the authority", "front-proxy-ca.key", "", later, true, true),
+            ("9 a damaged authority", "front-proxy-ca.crt", "x", later, true, true),
         ] {
             let dir = tempfile::tempdir().unwrap();
             FrontProxy::open(dir.path(), now.parse().unwrap()).unwrap();
@@ -126,7 +127,11 @@ mod tests {
             match (file, content) {
                 ("", _) => {}
                 (file, "") => std::fs::remove_file(dir.path().join(file)).unwrap(),
-                (file, content) => std::fs::write(dir.path().join(file), content).unwrap(),
+                // One byte for each character, so that some content is not UTF-8.
+                (file, content) => {
+                    let bytes: Vec<u8> = content.chars().map(|char| char as u8).collect();
+                    std::fs::write(dir.path().join(file), bytes).unwrap();
+                }
             }
             FrontProxy::open(dir.path(), time.parse().unwrap()).unwrap();
             let after = contents(dir.path());
