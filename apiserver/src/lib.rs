@@ -15,6 +15,7 @@ pub mod authentication;
 pub mod authorization;
 mod background;
 mod certificate_path;
+pub mod client_identity;
 pub mod clock;
 mod cluster_info;
 pub mod custom;

@@ -4,7 +4,7 @@
 //! each server when the `schedule` requires it, and has `write` save the `condition` `Available`.
 //! The handler chain asks for each request whether it belongs to one of them, and [`forward`] sends it there: `exchange` is the
 //! connection, `target` the path and the query, `headers` the headers that pass, `via` the mark of requests that this server has sent, and
-//! [`identity`] its certificate. `discovered` are the resources that the documents of discovery list.
+//! [`crate::client_identity`] the certificate. `discovered` are the resources that the documents of discovery list.
 //!
 //! Upstream: kube-aggregator.
 
@@ -15,7 +15,6 @@ mod exchange;
 mod follow;
 mod forward;
 mod headers;
-pub mod identity;
 mod remote;
 mod resolve;
 mod schedule;
@@ -28,11 +27,12 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
+use crate::client_identity::ClientIdentity;
 use crate::custom::Served;
 use crate::custom::documents::Discovery;
 pub(crate) use follow::follow;
 pub(crate) use forward::forward;
-use identity::ClientIdentity;
+use orlop_openapi::document::Document;
 pub(crate) use remote::{RemoteGroup, RemoteService, Remotes};
 pub(crate) use resolve::read_stored;
 use via::Via;
@@ -46,14 +46,40 @@ pub(crate) struct Aggregation {
     /// Marks the requests of this server.
     via: Via,
     /// The aggregated discovery document of these groups and those of this server.
-    document: Mutex<Option<CachedDocument>>,
+    pub(crate) discovery: DocumentCache<Discovery>,
+    /// The index of the OpenAPI v3 documents of these groups and those of this server.
+    pub(crate) openapi_index: DocumentCache<Document>,
 }
 
-/// A discovery document, and what it was built from.
-struct CachedDocument {
+/// A cached document.
+pub(crate) struct DocumentCache<T>(Mutex<Option<CachedDocument<T>>>);
+
+/// A document, and the kinds and servers that it was built from.
+struct CachedDocument<T> {
     served: Arc<Served>,
     remotes: Arc<Remotes>,
-    document: Arc<Discovery>,
+    document: Arc<T>,
+}
+
+impl<T> Default for DocumentCache<T> {
+    fn default() -> Self {
+        DocumentCache(Mutex::default())
+    }
+}
+
+impl<T> DocumentCache<T> {
+    /// The document for these kinds and servers.
+    pub(crate) fn get(&self, served: &Arc<Served>, remotes: &Arc<Remotes>) -> Option<Arc<T>> {
+        let cached = self.0.lock();
+        let cached = cached.as_ref()?;
+        let is_current = Arc::ptr_eq(&cached.served, served) && Arc::ptr_eq(&cached.remotes, remotes);
+        is_current.then(|| cached.document.clone())
+    }
+
+    /// Replaces the document.
+    pub(crate) fn set(&self, served: Arc<Served>, remotes: Arc<Remotes>, document: Arc<T>) {
+        *self.0.lock() = Some(CachedDocument { served, remotes, document });
+    }
 }
 
 impl Aggregation {
@@ -71,18 +97,5 @@ impl Aggregation {
     pub(crate) fn of_path(&self, path: &str) -> Option<Arc<RemoteService>> {
         let current = self.current.load();
         if current.is_empty() { None } else { current.of_path(path) }
-    }
-
-    /// The cached discovery document for these kinds and servers.
-    pub(crate) fn document(&self, served: &Arc<Served>, remotes: &Arc<Remotes>) -> Option<Arc<Discovery>> {
-        let cached = self.document.lock();
-        let cached = cached.as_ref()?;
-        let is_current = Arc::ptr_eq(&cached.served, served) && Arc::ptr_eq(&cached.remotes, remotes);
-        is_current.then(|| cached.document.clone())
-    }
-
-    /// Replaces the cached discovery document.
-    pub(crate) fn cache(&self, served: Arc<Served>, remotes: Arc<Remotes>, document: Arc<Discovery>) {
-        *self.document.lock() = Some(CachedDocument { served, remotes, document });
     }
 }

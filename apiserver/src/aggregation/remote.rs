@@ -11,7 +11,7 @@ use rustls::ClientConfig;
 use serde_json::Value;
 
 use super::condition::{Availability, Checked, ServicePort, is_available};
-use super::identity::ClientIdentity;
+use crate::client_identity::ClientIdentity;
 use crate::registry::api_service;
 use crate::{https, insight};
 

@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::aggregation::identity::ClientIdentity;
+use crate::client_identity::ClientIdentity;
 use crate::https;
 use address::{AddressType, KubeletAddress, Refusal};
 

@@ -217,11 +217,17 @@ async fn v3_index(State(server): State<Arc<Inner>>) -> Response {
     let _one = served.building.lock().await;
     let form = "text/plain; charset=utf-8";
     let remotes = server.aggregation.now();
-    let mut others = remotes.with_openapi().map(|remote| remote.openapi_name()).peekable();
-    match others.peek() {
-        None => document_answer(form, openapi(&served).index()),
-        Some(_) => document_answer(form, &openapi(&served).index_with(others)),
+    if remotes.with_openapi().next().is_none() {
+        return document_answer(form, openapi(&served).index());
     }
+    let cache = &server.aggregation.openapi_index;
+    let index = cache.get(&served, &remotes).unwrap_or_else(|| {
+        let others = remotes.with_openapi().map(|remote| remote.openapi_name());
+        let index = Arc::new(openapi(&served).index_with(others));
+        cache.set(served.clone(), remotes, index.clone());
+        index
+    });
+    document_answer(form, &index)
 }
 
 async fn v3(

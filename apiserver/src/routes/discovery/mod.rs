@@ -72,11 +72,11 @@ async fn discovery(
     if remotes.is_empty() {
         return served.discovery.get_or_try_init(build).await.cloned();
     }
-    if let Some(known) = server.aggregation.document(served, &remotes) {
+    if let Some(known) = server.aggregation.discovery.get(served, &remotes) {
         return Ok(known);
     }
     let built = build().await?;
-    server.aggregation.cache(served.clone(), remotes, built.clone());
+    server.aggregation.discovery.set(served.clone(), remotes, built.clone());
     Ok(built)
 }
 
