@@ -1,7 +1,10 @@
 //! Follows the objects of several kinds in the store, for indexes of them.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use futures::FutureExt as _;
-use orlop_store::{Kv, Record, Revision, Watcher};
+use orlop_store::{Event, Kv, Record, Revision, Watcher};
 
 use crate::projection::Projection;
 use crate::registry::{self, Kind};
@@ -20,6 +23,20 @@ struct Watch<T> {
     label: T,
     kind: &'static dyn Kind,
     watcher: Watcher<Projection>,
+    /// Events that the watcher has returned and the index does not contain yet.
+    unread: VecDeque<Arc<Event<Projection>>>,
+}
+
+/// How far an index was brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Reached {
+    /// It contains all writes up to the head.
+    Head,
+    /// The next objects are too large for the caller's thread.
+    Large,
+    /// A watch has ended or would have to read the disk: the index must be read again.
+    Lost,
 }
 
 impl<T> Default for Followed<T> {
@@ -47,7 +64,7 @@ impl<T: Copy> Followed<T> {
                 set(label, kind, record.key.as_str(), Some(record));
             }
             match store.watch(kind.storage_prefix(), head.revision()) {
-                Ok(watcher) => watches.push(Watch { label, kind, watcher }),
+                Ok(watcher) => watches.push(Watch { label, kind, watcher, unread: VecDeque::new() }),
                 Err(_) => is_complete = false,
             }
         }
@@ -57,41 +74,45 @@ impl<T: Copy> Followed<T> {
         Followed { revision: head.revision(), watches }
     }
 
-    /// Applies the changes up to a revision. False if a watch has ended or would have to read the disk: then the index must be read
-    /// again.
+    /// Applies the changes up to a revision, as long as the new objects have at most `most` bytes together.
     pub(crate) fn follow(
         &mut self,
         head: Revision,
+        most: usize,
         mut set: impl FnMut(T, &'static dyn Kind, &str, Option<&Record<Projection>>),
-    ) -> bool {
+    ) -> Reached {
         if self.watches.is_empty() {
-            return false;
+            return Reached::Lost;
         }
         if self.revision >= head {
-            return true;
+            return Reached::Head;
         }
+        let mut left = most;
         let mut reached = None;
-        for Watch { label, kind, watcher } in &mut self.watches {
+        for Watch { label, kind, watcher, unread } in &mut self.watches {
             loop {
+                while let Some(event) = unread.front() {
+                    let bytes = event.record.as_ref().map_or(0, |record| record.value.len());
+                    let Some(rest) = left.checked_sub(bytes) else { return Reached::Large };
+                    left = rest;
+                    set(*label, *kind, event.key.as_str(), event.record.as_deref());
+                    unread.pop_front();
+                }
                 if watcher.is_behind() {
-                    return false;
+                    return Reached::Lost;
                 }
                 match watcher.next().now_or_never() {
                     // The watcher fell behind after the check, so the remaining events are only on the disk.
-                    None if watcher.is_behind() => return false,
+                    None if watcher.is_behind() => return Reached::Lost,
                     None => break,
-                    Some(Err(_)) => return false,
-                    Some(Ok(events)) => {
-                        for event in events {
-                            set(*label, *kind, event.key.as_str(), event.record.as_deref());
-                        }
-                    }
+                    Some(Err(_)) => return Reached::Lost,
+                    Some(Ok(events)) => unread.extend(events),
                 }
             }
             let progress = watcher.progress();
             reached = Some(reached.map_or(progress, |before: Revision| before.min(progress)));
         }
         self.revision = reached.unwrap_or(self.revision);
-        true
+        Reached::Head
     }
 }

@@ -20,7 +20,7 @@ use tower_http::compression::{Compression, CompressionLayer};
 use crate::aggregation::RemoteService;
 use crate::api_service::ApiService;
 use crate::authentication::page_router::OpenPage;
-use crate::authentication::{Authenticators, page_router};
+use crate::authentication::{Authenticators, InThisProcess, page_router};
 use crate::encode::negotiate::error_media;
 use crate::encode::{COMPRESS_ABOVE, LongBody, answer};
 use crate::exchange::header_text;
@@ -81,8 +81,12 @@ impl HandlerChain {
             Ok(admission) => admission,
             Err(refusal) => return *refusal,
         };
+        let is_component = request.extensions().get::<InThisProcess>().is_some();
         let response = match authorization::authorize(server, &mut request).await {
-            Ok(()) => offload::body(server, self.handled(request, remote).await),
+            Ok(()) => {
+                let response = self.handled(request, remote).await;
+                if is_component { response } else { offload::body(server, response) }
+            }
             Err(refusal) => *refusal,
         };
         admission.finish(&server.limits, response)

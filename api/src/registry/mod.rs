@@ -76,6 +76,9 @@ mod volume_source;
 mod volume_testing;
 mod workload;
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 pub use crate::kind::{
     ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, NameRule, Names, Policy, Requester,
     Review, ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, UnknownField,
@@ -148,10 +151,12 @@ pub const BUILTIN_KINDS: &[&dyn Kind] = &[
 
 /// The kind at a path: `("", "v1", "pods")`.
 pub fn by_resource(group: &str, version: &str, plural: &str) -> Option<&'static dyn Kind> {
-    BUILTIN_KINDS.iter().copied().find(|kind| {
-        let names = kind.names();
-        names.group == group && names.version == version && names.plural == plural
-    })
+    type ByResource = HashMap<(&'static str, &'static str, &'static str), &'static dyn Kind>;
+    static KINDS: LazyLock<ByResource> = LazyLock::new(|| {
+        let path = |kind: &&'static dyn Kind| (kind.names().group, kind.names().version, kind.names().plural);
+        BUILTIN_KINDS.iter().map(|kind| (path(kind), *kind)).collect()
+    });
+    KINDS.get(&(group, version, plural)).copied()
 }
 
 /// The kind with a storage prefix such as `/registry/pods/`, in its stored form.

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::dispatch::key_names;
 use crate::encode::stored;
-use crate::followed::{Followed as Progress, FollowedKind};
+use crate::followed::{Followed as Progress, FollowedKind, Reached};
 use crate::projection::Projection;
 use crate::registry::{self, Kind};
 
@@ -95,10 +95,10 @@ impl<F: Followed> Follower<F> {
         }
     }
 
-    /// The objects of all acknowledged writes, if a decision has used them already: nothing is read or compiled, and the caller does
-    /// not wait for another one that does.
-    pub(crate) fn known(&self) -> Option<Arc<F>> {
-        let version = Version::of(&self.store.head(), &self.prefixes)?;
+    /// The objects in a state of the store, if a decision has used them already: nothing is read or compiled, and the caller does not
+    /// wait for another one that does.
+    pub(crate) fn known(&self, head: &Snapshot<Projection>) -> Option<Arc<F>> {
+        let version = Version::of(head, &self.prefixes)?;
         if version == Version::default() {
             return Some(Arc::default());
         }
@@ -115,11 +115,12 @@ impl<F: Followed> Follower<F> {
         let mut state = self.state.lock();
         let State { objects, unreadable, revisions, progress } = &mut *state;
         let mut is_changed = false;
-        let follows = progress.follow(head, |(), kind, key, record| {
+        let reached = progress.follow(head, usize::MAX, |(), kind, key, record| {
             is_changed = true;
             set((Arc::make_mut(objects), None), unreadable, revisions, kind, key, record);
         });
-        if !follows {
+        let is_lost = reached != Reached::Head;
+        if is_lost {
             let kinds: Vec<FollowedKind<()>> =
                 F::KINDS.iter().map(|(group, plural)| ((), *group, *plural)).collect();
             let mut read = F::default();
@@ -130,7 +131,7 @@ impl<F: Followed> Follower<F> {
             });
             *objects = Arc::new(read);
         }
-        if is_changed || !follows {
+        if is_changed || is_lost {
             let newest = revisions.values().copied().max().unwrap_or_default();
             let version = unreadable.is_empty().then_some(Version { count: revisions.len(), newest });
             *self.latest.lock() = Latest { objects: objects.clone(), version };

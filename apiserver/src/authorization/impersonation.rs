@@ -2,6 +2,8 @@
 //!
 //! Upstream: apiserver `pkg/endpoints/filters/impersonation`.
 
+use std::sync::Arc;
+
 use axum::extract::Request;
 use orlop_api::status::ApiError;
 use orlop_auth::UserInfo;
@@ -9,7 +11,9 @@ use orlop_auth::impersonation::{Attempt, Check, Impersonation, Mode};
 use orlop_auth::request_info::RequestInfo;
 
 use super::forbidden::forbidden;
+use super::layer::decide_right;
 use crate::exchange::user_of;
+use crate::limits::Client;
 use crate::state::Inner;
 
 /// The user that impersonates, and its attempts to do so.
@@ -37,8 +41,9 @@ pub(super) fn wanted(request: &Request) -> Result<Option<WantedImpersonation>, A
 /// # Errors
 /// 403 if the authenticated user lacks a right in each mode.
 pub(super) async fn impersonate(
-    server: &Inner,
+    server: &Arc<Inner>,
     asked: WantedImpersonation,
+    client: Option<Client>,
 ) -> Result<(UserInfo, Mode), ApiError> {
     let WantedImpersonation { user, mut attempts } = asked;
     let modes = &server.authorizer.last_modes;
@@ -47,7 +52,7 @@ pub(super) async fn impersonate(
     attempts.sort_by_key(|attempt| Some(attempt.mode) != last);
     let mut first = None;
     for attempt in attempts {
-        match may_all(server, &attempt).await {
+        match may_all(server, &attempt, client).await {
             Ok(()) => {
                 if Some(attempt.mode) != last {
                     modes.set(&user, attempt.mode);
@@ -61,13 +66,13 @@ pub(super) async fn impersonate(
 }
 
 /// Checks all rights of an attempt.
-async fn may_all(server: &Inner, attempt: &Attempt) -> Result<(), ApiError> {
+async fn may_all(server: &Arc<Inner>, attempt: &Attempt, client: Option<Client>) -> Result<(), ApiError> {
     let user = &attempt.requester;
     for Check { right, refused } in &attempt.checks {
         if let Some(why) = refused {
             return Err(forbidden(user, right, why));
         }
-        let decision = server.authorizer.decide(user, right).await;
+        let decision = decide_right(server, user, right, client).await?;
         if !decision.allowed {
             return Err(forbidden(user, right, &decision.reason));
         }

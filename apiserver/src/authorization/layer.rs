@@ -28,13 +28,14 @@ use crate::verbs::request as verbs;
 ///
 /// # Errors
 /// The response, if the user may not impersonate that user.
-pub(crate) async fn impersonate(server: &Inner, request: &mut Request) -> Result<(), Box<Response>> {
+pub(crate) async fn impersonate(server: &Arc<Inner>, request: &mut Request) -> Result<(), Box<Response>> {
     let wanted = match impersonation::wanted(request) {
         Ok(None) => return Ok(()),
         Ok(Some(wanted)) => wanted,
         Err(error) => return Err(refused(&error, request)),
     };
-    match impersonation::impersonate(server, wanted).boxed().await {
+    let client = (!is_component(request)).then(|| client_of(request));
+    match impersonation::impersonate(server, wanted, client).boxed().await {
         Ok((user, mode)) => {
             if let Some(audited) = request.extensions().get::<Arc<AuditContext>>() {
                 audited.impersonates(&user, mode.constraint());
@@ -92,7 +93,7 @@ fn internal_error(uri: &Uri, why: &str) -> Response {
 pub(crate) async fn may_create(request: &verbs::Request) -> Result<(), ApiError> {
     let at = &request.resource;
     let right = right("create", request.names(), &at.namespace, &at.name);
-    let decision = request.server.authorizer.decide(&request.user, &right).await;
+    let decision = decide_right(&request.server, &request.user, &right, None).await?;
     permitted(&request.user, &right, &decision)
 }
 
@@ -194,17 +195,45 @@ async fn check_elsewhere(
     audited: Option<&AuditContext>,
 ) -> Result<(), Refusal> {
     let Subject { user, info, is_component, client, progress } = subject;
-    let progress = match server.authorizer.decide_here(progress, &user, &info).await {
-        Ok(decision) => return conclude(&user, &info, is_component, decision, audited),
+    let decision = decide_elsewhere(server, &user, &info, client, progress).await.map_err(Refusal::Api)?;
+    conclude(&user, &info, is_component, decision, audited)
+}
+
+/// Decides about a right on the caller's thread, if this takes little time and needs no webhook, and otherwise as [`decide_elsewhere`].
+///
+/// # Errors
+/// As [`decide_elsewhere`].
+pub(crate) async fn decide_right(
+    server: &Arc<Inner>,
+    user: &UserInfo,
+    right: &RequestInfo,
+    client: Option<Client>,
+) -> Result<AuthorizationDecision, ApiError> {
+    match server.authorizer.decide_briefly(user, right) {
+        Ok(decision) => Ok(decision),
+        Err(progress) => decide_elsewhere(server, user, right, client, progress).boxed().await,
+    }
+}
+
+/// Continues a decision with webhooks, and what takes long on the threads for expensive requests. `None` for a client that waits for no
+/// place on these threads: a component of this process, or one that has a place already.
+///
+/// # Errors
+/// The client must wait for too many of its requests, or the server stops.
+async fn decide_elsewhere(
+    server: &Arc<Inner>,
+    user: &UserInfo,
+    right: &RequestInfo,
+    client: Option<Client>,
+    progress: Progress,
+) -> Result<AuthorizationDecision, ApiError> {
+    let progress = match server.authorizer.decide_here(progress, user, right).await {
+        Ok(decision) => return Ok(decision),
         Err(progress) => progress,
     };
-    let (user, info) = (Arc::new(user), Arc::new(info));
-    let work = {
-        let (server, user, info) = (server.clone(), user.clone(), info.clone());
-        async move { Ok(server.authorizer.decide_all(progress, &user, &info).await) }
-    };
-    let decision = server.compute.run(client, work.boxed()).await.map_err(Refusal::Api)?;
-    conclude(&user, &info, is_component, decision, audited)
+    let (server_there, user, right) = (server.clone(), user.clone(), right.clone());
+    let work = async move { Ok(server_there.authorizer.decide_all(progress, &user, &right).await) };
+    server.compute.run(client, work.boxed()).await
 }
 
 fn conclude(

@@ -15,7 +15,9 @@ mod stored_graph;
 mod stored_rbac;
 mod webhook;
 
+use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use orlop_auth::UserInfo;
 use orlop_auth::node::{self, NodeDecision};
@@ -25,13 +27,18 @@ use orlop_store::Kv;
 
 pub(crate) use forbidden::forbidden;
 use last_modes::LastModes;
-pub(crate) use layer::{authorize, impersonate, may_blocking, may_create, right};
+pub(crate) use layer::{authorize, decide_right, impersonate, may_blocking, may_create, right};
 use stored_graph::StoredGraph;
 use stored_rbac::StoredRbac;
 pub use webhook::AuthorizationWebhookConfig;
 use webhook::{AuthorizationWebhook, Opinion, Verdict};
 
 use crate::projection::Projection;
+
+/// The most bytes of new objects that a decision on a thread for connections reads.
+const BRIEF_BYTES: usize = 64 << 10;
+/// The longest time for which such a decision waits for another one that reads new objects.
+const BRIEF_WAIT: Duration = Duration::from_micros(200);
 
 /// The group that may do everything.
 const MASTERS: &str = "system:masters";
@@ -292,7 +299,7 @@ impl Authorizer {
         }
     }
 
-    /// Asks the modes up to the next webhook. Roles compare at most `most` items of rules.
+    /// Asks the modes up to the next webhook. Roles compare at most `most` items of rules. With a limit, no large objects are read, either.
     fn step(&self, progress: &mut Progress, user: &UserInfo, request: &RequestInfo, most: usize) -> Step<'_> {
         if !self.restricts(user) {
             return Step::Decided(AuthorizationDecision::allow(String::new()));
@@ -304,23 +311,37 @@ impl Authorizer {
                 }
                 AuthorizationMode::AlwaysDeny => "Everything is forbidden.".to_owned(),
                 AuthorizationMode::Node => {
+                    let is_read = Cell::new(true);
                     let is_related = |node: &str, kind, namespace: &str, name: &str| {
-                        self.graph.is_related(node, kind, namespace, name)
+                        if most == usize::MAX {
+                            return self.graph.is_related(node, kind, namespace, name);
+                        }
+                        let related = self.graph.is_related_briefly(node, kind, namespace, name);
+                        related.unwrap_or_else(|| {
+                            is_read.set(false);
+                            false
+                        })
                     };
                     match node::decide(user, request, is_related) {
                         NodeDecision::Allow => {
                             return Step::Decided(AuthorizationDecision::allow(String::new()));
                         }
+                        NodeDecision::NoOpinion(_) if !is_read.get() => return Step::TooLong,
                         NodeDecision::NoOpinion(reason) => reason,
                     }
                 }
-                AuthorizationMode::Rbac => match self.rbac.now().permits(user, request, most) {
-                    PermittedBy::Binding(reason) => {
-                        return Step::Decided(AuthorizationDecision::allow(reason));
+                AuthorizationMode::Rbac => {
+                    let index =
+                        if most == usize::MAX { Some(self.rbac.now()) } else { self.rbac.now_briefly() };
+                    let Some(index) = index else { return Step::TooLong };
+                    match index.permits(user, request, most) {
+                        PermittedBy::Binding(reason) => {
+                            return Step::Decided(AuthorizationDecision::allow(reason));
+                        }
+                        PermittedBy::None(reason) => reason,
+                        PermittedBy::TooLong => return Step::TooLong,
                     }
-                    PermittedBy::None(reason) => reason,
-                    PermittedBy::TooLong => return Step::TooLong,
-                },
+                }
                 AuthorizationMode::Webhook(index) => match self.webhooks.get(*index) {
                     Some(webhook) => return Step::Ask(webhook),
                     None => String::new(),

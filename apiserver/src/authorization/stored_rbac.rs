@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use orlop_auth::rbac::{RbacIndex, RbacKind};
-use orlop_store::{Kv, Record};
+use orlop_store::{Kv, Record, Revision};
 use parking_lot::Mutex;
 
+use super::{BRIEF_BYTES, BRIEF_WAIT};
 use crate::dispatch::key_names;
 use crate::encode::stored;
-use crate::followed::{Followed, FollowedKind};
+use crate::followed::{Followed, FollowedKind, Reached};
 use crate::projection::Projection;
 use crate::registry::Kind;
 use orlop_api::object::Object;
@@ -45,19 +46,38 @@ impl StoredRbac {
 
     /// The index of all acknowledged writes.
     pub(crate) fn now(&self) -> Arc<RbacIndex> {
-        let head = self.store.head().revision();
         let mut state = self.state.lock();
-        let IndexState { index, followed } = &mut *state;
-        let is_current = followed
-            .follow(head, |rbac, kind, key, record| set(Arc::make_mut(index), rbac, kind, key, record));
-        if !is_current {
-            let mut read = RbacIndex::default();
-            *followed = Followed::read(&*self.store, &KINDS, |rbac, kind, key, record| {
-                set(&mut read, rbac, kind, key, record);
-            });
-            *index = Arc::new(read);
+        let head = self.store.head().revision();
+        match state.follow(head, usize::MAX) {
+            Reached::Head => {}
+            // There is no limit, so nothing is too large.
+            Reached::Large | Reached::Lost => state.read(&*self.store),
         }
-        index.clone()
+        state.index.clone()
+    }
+
+    /// Like [`now`](Self::now), on a thread that serves connections. `None` if large roles or bindings must be decoded before, or if
+    /// another thread decodes them.
+    pub(crate) fn now_briefly(&self) -> Option<Arc<RbacIndex>> {
+        let mut state = self.state.try_lock_for(BRIEF_WAIT)?;
+        let head = self.store.head().revision();
+        (state.follow(head, BRIEF_BYTES) == Reached::Head).then(|| state.index.clone())
+    }
+}
+
+impl IndexState {
+    fn follow(&mut self, head: Revision, most: usize) -> Reached {
+        let IndexState { index, followed } = self;
+        followed
+            .follow(head, most, |rbac, kind, key, record| set(Arc::make_mut(index), rbac, kind, key, record))
+    }
+
+    fn read(&mut self, store: &dyn Kv<Projection>) {
+        let mut read = RbacIndex::default();
+        self.followed = Followed::read(store, &KINDS, |rbac, kind, key, record| {
+            set(&mut read, rbac, kind, key, record);
+        });
+        self.index = Arc::new(read);
     }
 }
 

@@ -331,11 +331,7 @@ impl List {
             match &self.form {
                 ListForm::Objects => stored::write_item(out, &*self.kind, record),
                 ListForm::Metadata(version) => {
-                    // The list has checked that its records are readable.
-                    let object = stored::decode_as(&*self.kind, record).unwrap_or_default();
-                    let item = shape::metadata_only(&*self.kind, version, &object);
-                    // Writing into memory cannot fail.
-                    let _ = serde_json::to_writer(&mut *out, &item);
+                    stored::write_metadata(out, &*self.kind, version, record, record.mod_revision);
                 }
                 ListForm::Table(table) => table.write_row(out, stored::at(record, record.mod_revision)),
             }

@@ -83,6 +83,18 @@ pub(crate) fn write_object(
     Ok(())
 }
 
+/// Appends the metadata of a record as `PartialObjectMetadata` of a version of meta.k8s.io, at a revision. The caller has checked that
+/// it is [`readable`].
+pub(crate) fn write_metadata(
+    out: &mut Vec<u8>,
+    kind: &dyn Kind,
+    version: &str,
+    record: &Record<Projection>,
+    revision: Revision,
+) {
+    envelope::write_metadata(out, kind, version, at(record, revision));
+}
+
 /// Appends a record as an item of a list, without kind and apiVersion. The caller has checked that it is [`readable`].
 pub(crate) fn write_item(out: &mut Vec<u8>, kind: &dyn Kind, record: &Record<Projection>) {
     envelope::write_item(out, kind, current(record));

@@ -75,7 +75,9 @@ fn admits_nothing(request: &Request) -> bool {
         return true;
     }
     let server = &request.server;
-    let (Some(policies), Some(webhooks)) = (server.policies.known(), server.webhooks.known()) else {
+    let head = request.head();
+    let (Some(policies), Some(webhooks)) = (server.policies.known(&head), server.webhooks.known(&head))
+    else {
         return false;
     };
     let admits = match group {

@@ -39,7 +39,8 @@ pub(crate) async fn discovery(server: State<Arc<Inner>>, request: Request, next:
     }
 }
 
-/// Computes the bodies of compressed responses there, and those that are marked as [`ComputedBody`].
+/// Computes the bodies of compressed responses there, and those that are marked as [`ComputedBody`]. Not for a component of this process:
+/// it reads bodies on threads of its own.
 pub(crate) fn body(server: &Inner, response: Response) -> Response {
     let extensions = response.extensions();
     let is_computed = extensions.get::<ComputedBody>().is_some();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 use orlop_store::{Kv, Revision};
 
+use crate::authorization::decide_right;
 use crate::projection::Projection;
 use crate::verbs::request::Request;
 
@@ -29,8 +30,9 @@ impl FormerLimit {
         if (names.group, names.plural) != ("", "secrets") {
             return None;
         }
-        let decision = request.server.authorizer.decide(&request.user, &right(request)).await;
-        (!decision.allowed).then(|| FormerLimit(request.server.store.clone()))
+        let decision = decide_right(&request.server, &request.user, &right(request), None).await;
+        let is_allowed = decision.is_ok_and(|decision| decision.allowed);
+        (!is_allowed).then(|| FormerLimit(request.server.store.clone()))
     }
 
     /// The newest revision whose former versions are hidden.

@@ -10,7 +10,7 @@ use orlop_store::{Expect, Op, Write};
 use serde_json::json;
 
 use crate::allocation;
-use crate::authorization::right;
+use crate::authorization::{decide_right, right};
 use crate::encode::negotiate::RequestedEncoding;
 use crate::encode::{answer, stored};
 use crate::system_objects::addresses;
@@ -64,7 +64,7 @@ pub(super) async fn delete(request: &Request, wanted: RequestedEncoding) -> Resu
 async fn authorize(request: &Request) -> Result<(), ApiError> {
     let (names, name) = (request.names(), &request.resource.name);
     let asked = right(VERB, names, &request.resource.namespace, name);
-    let decision = request.server.authorizer.decide(&request.user, &asked).await;
+    let decision = decide_right(&request.server, &request.user, &asked, None).await?;
     if decision.allowed {
         return Ok(());
     }

@@ -3,10 +3,12 @@
 //! Users determine the size of an object, and requests of other users depend on it. [`super::stored`] writes the members in a fixed
 //! order: the identity is at the beginning, so reading it costs the same for every object.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 /// What distinguishes an object from others of the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +41,29 @@ pub fn nested_member(value: &[u8], outer: &str, name: &str) -> Option<Value> {
     let mut member = None;
     read(value, Member { name: outer, seed: Member { name, seed: Keep(&mut member) } });
     member
+}
+
+/// Which parts of a value to decode.
+#[derive(Debug)]
+pub enum Parts {
+    /// The whole value.
+    All,
+    /// Some members of an object. Any other value becomes null.
+    Members(&'static [(&'static str, Parts)]),
+}
+
+/// Decodes some parts of a stored object in one pass, and skips the rest; `None` if the bytes are no JSON.
+pub fn parts(value: &[u8], parts: &'static Parts) -> Option<Value> {
+    parts.deserialize(&mut serde_json::Deserializer::from_slice(value)).ok()
+}
+
+/// The range of the value of `metadata` in bytes that [`super::stored`] has written; `None` for others.
+pub fn metadata_range(value: &[u8]) -> Option<Range<usize>> {
+    const BEFORE: &[u8] = b"{\"metadata\":";
+    let rest = value.strip_prefix(BEFORE)?;
+    let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
+    values.next()?.ok()?;
+    Some(BEFORE.len()..BEFORE.len() + values.byte_offset())
 }
 
 fn read<'de>(value: &'de [u8], seed: impl DeserializeSeed<'de>) {
@@ -87,6 +112,70 @@ impl<'de> DeserializeSeed<'de> for Keep<'_> {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         *self.0 = Some(serde::Deserialize::deserialize(deserializer)?);
         Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &'static Parts {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        match self {
+            Parts::All => serde::Deserialize::deserialize(deserializer),
+            Parts::Members(members) => deserializer.deserialize_any(ReadMembers(members)),
+        }
+    }
+}
+
+/// Decodes members of an object.
+struct ReadMembers(&'static [(&'static str, Parts)]);
+
+impl<'de> Visitor<'de> for ReadMembers {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut read = Map::new();
+        while let Some(name) = members.next_key::<Cow<'de, str>>()? {
+            match self.0.iter().find(|(wanted, _)| *wanted == name) {
+                Some((wanted, parts)) => {
+                    drop(read.insert((*wanted).to_owned(), members.next_value_seed(parts)?))
+                }
+                None => drop(members.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(Value::Object(read))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Value::Null)
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Value, E> {
+        Ok(Value::Null)
     }
 }
 
@@ -195,5 +284,38 @@ mod tests {
         for (outer, name) in [("spec", "n"), ("status", "nodeName"), ("data", "nodeName")] {
             assert_eq!(nested_member(&value, outer, name), None, "{outer}.{name}");
         }
+    }
+
+    #[test]
+    fn parts_are_those_of_the_whole_object() {
+        const ANNOTATIONS: Parts = Parts::Members(&[("a/b", Parts::All)]);
+        const METADATA: Parts = Parts::Members(&[("name", Parts::All), ("annotations", ANNOTATIONS)]);
+        const STATUS: Parts = Parts::Members(&[("list", Parts::All)]);
+        static PARTS: Parts =
+            Parts::Members(&[("metadata", METADATA), ("spec", Parts::All), ("status", STATUS)]);
+        for (case, object, want) in [
+            (
+                "1 members",
+                json!({"metadata": {"annotations": {"a/b": "", "c": "d"}, "name": "a", "uid": "u"},
+                    "spec": {"b": [{}]}, "status": {"x": 1}}),
+                json!({"metadata": {"annotations": {"a/b": ""}, "name": "a"}, "spec": {"b": [{}]}, "status": {}}),
+            ),
+            (
+                "2 no objects",
+                json!({"metadata": null, "spec": null, "status": [{"list": 1}]}),
+                json!({"metadata": null, "spec": null, "status": null}),
+            ),
+            (
+                "3 other values",
+                json!({"metadata": "a", "status": 1.5}),
+                json!({"metadata": null, "status": null}),
+            ),
+            ("4 numbers", json!({"metadata": -1, "status": true}), json!({"metadata": null, "status": null})),
+            ("5 escapes", json!({"sp\u{e9}c": 1, "spec": "\"\n"}), json!({"spec": "\"\n"})),
+        ] {
+            assert_eq!(parts(object.to_string().as_bytes(), &PARTS), Some(want), "{case}");
+        }
+        assert_eq!(parts(b"{\"spec\": ", &PARTS), None, "6 no JSON");
+        assert_eq!(parts(br#"{"\u0073pec": 1}"#, &PARTS), Some(json!({"spec": 1})), "7 an escaped name");
     }
 }

@@ -15,9 +15,17 @@ pub fn with_kind(kind: &dyn Kind, object: Object) -> Value {
     Value::Object(map)
 }
 
-/// The metadata alone, as `PartialObjectMetadata` of a version of meta.k8s.io. Upstream takes it from the object before that is
-/// converted to the version of the request.
+/// The metadata alone, as `PartialObjectMetadata` of a version of meta.k8s.io.
 pub fn metadata_only(kind: &dyn Kind, version: &str, object: &Object) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": shown_metadata(kind, object),
+    })
+}
+
+/// The metadata of a `PartialObjectMetadata`. Upstream takes it from the object before that is converted to the version of the request.
+pub(super) fn shown_metadata(kind: &dyn Kind, object: &Object) -> Value {
     let mut metadata = object.0.get("metadata").cloned().unwrap_or_else(|| json!({}));
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.retain(|name, _| !kind.converted_annotations().contains(&name.as_str()));
@@ -25,11 +33,7 @@ pub fn metadata_only(kind: &dyn Kind, version: &str, object: &Object) -> Value {
             metadata.as_object_mut().map(|metadata| metadata.remove("annotations"));
         }
     }
-    json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": format!("meta.k8s.io/{version}"),
-        "metadata": metadata,
-    })
+    metadata
 }
 
 /// The error for requesting the metadata of a list from an endpoint that returns one object.

@@ -10,8 +10,9 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 #[tokio::test]
 async fn changed_policies_are_unknown_until_a_decision_compiles_them() {
     let rig = Rig::new().await;
+    let server = rig.server.inner();
     let policies =
-        || rig.server.inner().policies.known().map(|policies| policies.covers("coordination.k8s.io"));
+        || server.policies.known(&server.store.head()).map(|policies| policies.covers("coordination.k8s.io"));
     assert_eq!(policies(), Some(false));
     let policy = |group: &str| {
         json!({"metadata": {"name": "p"}, "spec": {

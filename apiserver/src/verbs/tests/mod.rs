@@ -16,6 +16,7 @@ mod insight_replay;
 mod insight_rights;
 mod insight_streams;
 mod large_dependencies;
+mod large_rights;
 mod lists;
 mod logs;
 mod nodes;

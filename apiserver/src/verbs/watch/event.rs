@@ -113,6 +113,14 @@ impl Writer {
             out.extend_from_slice(b"}\n");
             return Ok(());
         }
+        if let (Framing::Metadata(version), Media::Json) = (&self.framing, self.media) {
+            out.extend_from_slice(b"{\"type\":\"");
+            out.extend_from_slice(ty.text().as_bytes());
+            out.extend_from_slice(b"\",\"object\":");
+            stored::write_metadata(out, &*self.kind, version, record, revision);
+            out.extend_from_slice(b"}\n");
+            return Ok(());
+        }
         let shown = || -> Result<Object, ApiError> {
             let mut object = stored::decode_as(&*self.kind, record)?;
             object.set(&["metadata", "resourceVersion"], revision.to_string());
