@@ -90,6 +90,10 @@ impl<T: Copy> Followed<T> {
         let mut left = most;
         let mut reached = None;
         for Watch { label, kind, watcher, unread } in &mut self.watches {
+            if let (Some(quiet), true) = (watcher.quiet(), unread.is_empty()) {
+                reached = Some(reached.map_or(quiet, |before: Revision| before.min(quiet)));
+                continue;
+            }
             loop {
                 while let Some(event) = unread.front() {
                     let bytes = event.record.as_ref().map_or(0, |record| record.value.len());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
-use orlop_store::{Kv, Record, Revision, Snapshot};
+use orlop_store::{Kv, Record, Revision, Snapshot, Watcher};
 use parking_lot::Mutex;
 
 use crate::dispatch::key_names;
@@ -38,6 +38,17 @@ struct Latest<F> {
     objects: Arc<F>,
     /// `None` if no decision was made, or if an object cannot be read.
     version: Option<Version>,
+    /// Watches that report when the objects may have changed since they were compared with the store. Empty before.
+    unchanged: Vec<Watcher<Projection>>,
+}
+
+impl<F> Latest<F> {
+    /// Whether the objects are certainly those of the store at a revision.
+    fn is_of(&self, revision: Revision) -> bool {
+        let is_quiet =
+            |watcher: &Watcher<Projection>| watcher.quiet().is_some_and(|reached| reached >= revision);
+        !self.unchanged.is_empty() && self.unchanged.iter().all(is_quiet)
+    }
 }
 
 /// The most objects that are counted on the thread of a connection: a record takes about 100 ns.
@@ -85,7 +96,7 @@ impl<F: Followed> Follower<F> {
             revisions: BTreeMap::new(),
             progress: Progress::default(),
         };
-        let latest = Latest { objects: Arc::default(), version: None };
+        let latest = Latest { objects: Arc::default(), version: None, unchanged: Vec::new() };
         let kinds = F::KINDS.iter().filter_map(|(group, plural)| registry::by_resource(group, "v1", plural));
         Follower {
             store,
@@ -98,12 +109,22 @@ impl<F: Followed> Follower<F> {
     /// The objects in a state of the store, if a decision has used them already: nothing is read or compiled, and the caller does not
     /// wait for another one that does.
     pub(crate) fn known(&self, head: &Snapshot<Projection>) -> Option<Arc<F>> {
-        let version = Version::of(head, &self.prefixes)?;
-        if version == Version::default() {
-            return Some(Arc::default());
+        {
+            let latest = self.latest.lock();
+            if latest.is_of(head.revision()) {
+                return Some(latest.objects.clone());
+            }
         }
-        let latest = self.latest.lock();
-        (latest.version == Some(version)).then(|| latest.objects.clone())
+        let version = Version::of(head, &self.prefixes)?;
+        let mut latest = self.latest.lock();
+        if version == Version::default() {
+            latest.objects = Arc::default();
+        } else if latest.version != Some(version) {
+            return None;
+        }
+        let watches = self.prefixes.iter().map(|prefix| self.store.watch(prefix, head.revision()));
+        latest.unchanged = watches.collect::<Result<_, _>>().unwrap_or_default();
+        Some(latest.objects.clone())
     }
 
     /// The objects of all acknowledged writes. Those that have changed are compiled, which may take long.
@@ -134,7 +155,7 @@ impl<F: Followed> Follower<F> {
         if is_changed || is_lost {
             let newest = revisions.values().copied().max().unwrap_or_default();
             let version = unreadable.is_empty().then_some(Version { count: revisions.len(), newest });
-            *self.latest.lock() = Latest { objects: objects.clone(), version };
+            *self.latest.lock() = Latest { objects: objects.clone(), version, unchanged: Vec::new() };
         }
         match unreadable.values().next() {
             None => Ok(objects.clone()),

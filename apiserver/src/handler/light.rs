@@ -3,7 +3,7 @@
 //! Bytes alone do not bound the cost: `{}` in a list of containers is three bytes of text, and takes as long as 300 bytes of an ordinary
 //! object.
 
-use orlop_codec::decode::{Media, estimate_body_weight, estimate_weight};
+use orlop_codec::decode::{Media, estimate_body_weight, estimate_weight, weight_bound};
 
 /// The most bytes of JSON that a light request decodes: of its body, of an object, or of the objects of a collection. 64 KiB of ordinary
 /// JSON take about a millisecond.
@@ -24,19 +24,28 @@ pub(super) fn body(media: Media, body: &[u8]) -> bool {
     };
     // Anchors and aliases make a document longer than its text.
     let is_expanded = || media == Media::Yaml && body.iter().any(|byte| matches!(byte, b'*' | b'&'));
-    body.len() <= most && !is_expanded() && estimate_body_weight(media, body) <= LIGHT_WEIGHT
+    let is_small = || media == Media::Json && weight_bound(body) <= LIGHT_WEIGHT;
+    body.len() <= most && !is_expanded() && (is_small() || estimate_body_weight(media, body) <= LIGHT_WEIGHT)
 }
 
 /// Whether stored objects, in JSON, are cheap to decode together.
-pub(super) fn documents<'d>(documents: impl IntoIterator<Item = &'d [u8]>) -> bool {
-    let (mut bytes, mut weight) = (0, 0);
-    documents.into_iter().all(|document| {
-        bytes += document.len();
-        if bytes > LIGHT_BYTES {
-            return false;
-        }
-        weight += estimate_weight(document);
-        weight <= LIGHT_WEIGHT
+pub(super) fn documents<'d, D: Iterator<Item = &'d [u8]>>(documents: impl Fn() -> D) -> bool {
+    // In this order, so that at most the bytes of a light request are read.
+    is_within(documents(), LIGHT_BYTES as u64, |document| document.len() as u64)
+        && (is_within(documents(), LIGHT_WEIGHT, weight_bound)
+            || is_within(documents(), LIGHT_WEIGHT, estimate_weight))
+}
+
+/// Whether the measures of all documents together are at most `most`.
+fn is_within<'d>(
+    mut documents: impl Iterator<Item = &'d [u8]>,
+    most: u64,
+    measure: impl Fn(&'d [u8]) -> u64,
+) -> bool {
+    let mut sum = 0;
+    documents.all(|document| {
+        sum += measure(document);
+        sum <= most
     })
 }
 
@@ -168,11 +177,15 @@ mod tests {
             ("24 nothing", Media::Json, Vec::new(), true),
         ] {
             let weight = estimate_body_weight(media, &text);
+            assert!(media != Media::Json || weight_bound(&text) >= weight, "{case}: the bound");
             assert_eq!(body(media, &text), want, "{case}: {} bytes, weight {weight}", text.len());
             let is_stored_form = media == Media::Json;
-            assert!(!is_stored_form || documents([text.as_slice()]) == want, "{case}: stored");
+            assert!(
+                !is_stored_form || documents(|| std::iter::once(text.as_slice())) == want,
+                "{case}: stored"
+            );
         }
-        let of_nodes = |count: usize| documents(std::iter::repeat_n(node.as_bytes(), count));
+        let of_nodes = |count: usize| documents(|| std::iter::repeat_n(node.as_bytes(), count));
         assert!(of_nodes(1) && !of_nodes(4), "the bounds apply to all documents together");
     }
 }

@@ -44,7 +44,10 @@ pub(super) fn is_light(verb: Verb, request: &Request) -> bool {
         // A watch only opens a stream here.
         Verb::Watch => filter::text_len(&request.query) <= LIGHT_SELECTORS,
         // A kubelet computes the response, but the pod and its node are decoded here.
-        Verb::Connect => light::documents(connect::decoded(request).iter().map(|record| &*record.value)),
+        Verb::Connect => {
+            let decoded = connect::decoded(request);
+            light::documents(|| decoded.iter().map(|record| &*record.value))
+        }
         Verb::List | Verb::DeleteCollection => {
             filter::text_len(&request.query) <= LIGHT_SELECTORS && collection_is_light(verb, request)
         }
@@ -118,12 +121,17 @@ pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
             let copied = copied_weight(verb, request) * DECODED_VALUE;
             reservation(of_body(), stored(request, json_memory) + copied, limit)
         }
-        // A delete never exceeds the memory limit, so that every stored object can be deleted.
+        // A delete never exceeds the memory limit, so that every stored object can be deleted. Its body has options, whose values are few.
         Verb::Delete => {
             let needed = of_body() + stored(request, json_memory);
-            limit.map_or(needed, |limit| needed.min(limit / 2))
+            limit.map_or(needed, |limit| needed.min(alone(limit)))
         }
     }
+}
+
+/// What a request with a large object reserves at most: only one such request runs at a time, and a quarter stays free for small ones.
+fn alone(limit: u64) -> u64 {
+    limit - limit / 4
 }
 
 /// The memory to reserve for a request whose body needs `body` bytes and whose stored object needs `object` bytes (0 without an object),
@@ -141,7 +149,7 @@ pub(super) fn memory(verb: Verb, request: &Request) -> u64 {
 fn reservation(body: u64, object: u64, limit: Option<u64>) -> u64 {
     let needed = body.saturating_add(object);
     let Some(limit) = limit else { return needed };
-    let alone = limit - limit / 4;
+    let alone = alone(limit);
     // A client that reads an object, changes it and writes it back sends the object as the body.
     let is_written_back = object > 0 && body <= object.saturating_add(limit / 8);
     let of_body = if is_written_back { body.min(alone) } else { body };
@@ -209,7 +217,9 @@ fn admission_is_light(verb: Verb, request: &Request) -> bool {
         dispatch::prefix(kind, of)
     });
     let prefixes: Vec<String> = prefixes.collect();
-    light::documents(prefixes.iter().flat_map(|prefix| head.range(prefix, None)).map(|record| &*record.value))
+    light::documents(|| {
+        prefixes.iter().flat_map(|prefix| head.range(prefix, None)).map(|record| &*record.value)
+    })
 }
 
 /// Whether the response of a read is a copy of the stored bytes, which takes less than a millisecond for the largest object. The
@@ -220,7 +230,7 @@ fn copies_stored_form(request: &Request) -> bool {
 
 /// Whether the stored object that the request names is cheap to decode.
 fn object_is_light(request: &Request) -> bool {
-    stored(request, |object| Some(light::documents([object]))).unwrap_or(true)
+    stored(request, |object| Some(light::documents(|| std::iter::once(object)))).unwrap_or(true)
 }
 
 /// Measures the stored object that the request names.
@@ -245,7 +255,7 @@ fn collection_is_light(verb: Verb, request: &Request) -> bool {
             return false;
         }
     }
-    most == LIGHT_COPY || light::documents(head.range(&prefix, None).map(|record| &*record.value))
+    most == LIGHT_COPY || light::documents(|| head.range(&prefix, None).map(|record| &*record.value))
 }
 
 #[cfg(test)]

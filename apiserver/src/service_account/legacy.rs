@@ -173,12 +173,14 @@ impl Accounts {
         }
         let record = secret.record();
         let Some(in_progress) = self.label_writes.begin(record.key.as_str()) else { return };
-        let Some(write) = labeled(record, today) else { return };
+        let record = record.clone();
         let store: Arc<dyn Kv<Projection>> = self.store.clone();
-        // Authentication does not wait for the write.
+        // Authentication waits neither for the write nor for the decoding of a Secret that may be large.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             let _in_progress = in_progress;
+            let labeled = tokio::task::spawn_blocking(move || labeled(&record, today)).await;
+            let Ok(Some(write)) = labeled else { return };
             match store.commit(vec![write]).await {
                 Ok(_) | Err(CommitError::Conflict { .. }) => {}
                 Err(error) => tracing::debug!(%error, "cannot record the use of a token in its Secret"),

@@ -16,6 +16,10 @@ use crate::encode::head::ObjectHead;
 /// Maximum number of Secrets that are remembered.
 const MAX_REMEMBERED: usize = 1000;
 
+/// The most bytes of an account whose list of Secrets is read: about a thousand names. What a longer list contains only decides about a
+/// warning and an annotation in the audit log, and with many Secrets each request would have to read it.
+const MAX_LISTING: usize = 64 << 10;
+
 /// The remembered contents, by the key of the Secret.
 #[derive(Default)]
 pub(super) struct TokenSecrets(Mutex<HashMap<String, Remembered>>);
@@ -31,7 +35,8 @@ struct Remembered {
 pub(super) struct SecretContent {
     /// The digest of the token in the Secret; `None` if it contains none.
     pub(super) token: Option<SecretDigest>,
-    /// Whether the account lists the Secret, as controllers of old versions did for the Secrets that they created.
+    /// Whether the account lists the Secret, as controllers of old versions did for the Secrets that they created. False for accounts above
+    /// [`MAX_LISTING`].
     pub(super) is_auto_generated: bool,
 }
 
@@ -63,7 +68,8 @@ impl SecretContent {
     fn read(secret: &ObjectHead, name: &str, account: Option<&ObjectHead>) -> Self {
         let token = secret.nested_member("data", "token").unwrap_or_default();
         let token = STANDARD.decode(token.as_str().unwrap_or_default()).unwrap_or_default();
-        let listed = account.and_then(|account| account.member("secrets")).unwrap_or_default();
+        let read = account.filter(|account| account.record().value.len() <= MAX_LISTING);
+        let listed = read.and_then(|account| account.member("secrets")).unwrap_or_default();
         SecretContent {
             token: (!token.is_empty()).then(|| SecretDigest::of(&token)),
             is_auto_generated: listed.as_array().into_iter().flatten().any(|one| one["name"] == name),
@@ -97,6 +103,17 @@ mod tests {
         {
             let content = TokenSecrets::default().content(&secret("x", 1), name, account);
             assert_eq!(content.is_auto_generated, want, "{name}");
+        }
+    }
+
+    #[test]
+    fn long_lists_of_an_account_are_not_read() {
+        let names =
+            |count: usize| -> Value { (0..count).map(|n| json!({"name": format!("s{n}")})).collect() };
+        for (names, want) in [(names(1_000), true), (names(10_000), false)] {
+            let account = account(names);
+            let content = TokenSecrets::default().content(&secret("x", 1), "s7", Some(&account));
+            assert_eq!(content.is_auto_generated, want, "{} bytes", account.record().value.len());
         }
     }
 

@@ -30,7 +30,7 @@ pub use body::{conform_patched, decode_named, decode_typed};
 pub(crate) use values::weigh;
 pub use walk::Finding;
 pub(crate) use walk::{MAX_FINDINGS, MAX_FINDINGS_TEXT};
-pub use weight::{estimate_body_weight, estimate_weight};
+pub use weight::{estimate_body_weight, estimate_weight, weight_bound};
 
 /// How unknown and duplicate fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@
 //! copy has had none for so long that the backlog is full.
 //!
 //! Another program may fill the disk completely. For that case the store has a **ballast**: a file without
-//! data that is deleted when recovery or deletes need its space.
+//! data. Deletes may use half of its space, and recovery the rest.
 
 use std::io;
 use std::path::Path;

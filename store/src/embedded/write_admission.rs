@@ -28,7 +28,11 @@ const NEARLY_NOTHING: u64 = 4;
 /// The interval between attempts to create the ballast.
 const BALLAST_AGAIN: Duration = Duration::from_secs(60);
 
-/// The ballast: a file without data, deleted to free its space.
+/// The part of the ballast that only the next opening of the store may release, one part in this many: another program can take what a
+/// running store releases, and recovery needs space.
+const FOR_OPENING: u64 = 2;
+
+/// The ballast: a file without data, cut or deleted to free its space.
 pub(super) const BALLAST: &str = "BALLAST";
 
 /// The last known state of the disk, and which writes it permits.
@@ -87,7 +91,7 @@ impl WriteAdmission {
         let mut state = self.lock();
         self.look(&mut state, true);
         if state.held > 0 && state.space.free < state.held {
-            self.release(&mut state, "the store is to be opened");
+            self.release(&mut state, 0, "the store is to be opened");
         }
     }
 
@@ -120,8 +124,9 @@ impl WriteAdmission {
     pub(crate) fn admits(&self, effect: Effect) -> Result<(), Shortage> {
         let mut state = self.lock();
         self.look(&mut state, false);
-        if state.space.free < state.held / NEARLY_NOTHING {
-            self.release(&mut state, "nearly nothing is free");
+        let is_for_deletes = matches!(effect, Effect::Deletes | Effect::Keeps);
+        if is_for_deletes && state.space.free < state.held / NEARLY_NOTHING {
+            self.release_while_running(&mut state, "nearly nothing is free");
         }
         let limits = self.limits(&state);
         let missing = limits.ballast.saturating_sub(state.held);
@@ -142,7 +147,7 @@ impl WriteAdmission {
         let mut state = self.lock();
         self.look(&mut state, true);
         state.level = Level { sheds: true, full: true };
-        self.release(&mut state, "a write was refused")
+        self.release_while_running(&mut state, "a write was refused")
     }
 
     /// The shortage to report for a commit that found the disk full.
@@ -272,22 +277,31 @@ impl WriteAdmission {
         }
     }
 
-    /// Removes the ballast. Returns true if there was one.
-    fn release(&self, state: &mut AdmissionState, why: &str) -> bool {
-        if state.held == 0 {
+    /// Frees the part of the ballast that a running store may use. Returns true if there was such a part.
+    fn release_while_running(&self, state: &mut AdmissionState, why: &str) -> bool {
+        let remains = self.limits(state).ballast / FOR_OPENING;
+        self.release(state, remains, why)
+    }
+
+    /// Cuts the ballast to a size. Returns true if it was larger.
+    fn release(&self, state: &mut AdmissionState, remains: u64, why: &str) -> bool {
+        if state.held <= remains {
             return false;
         }
         let path = self.dir.join(BALLAST);
-        match std::fs::remove_file(&path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        let released = if remains == 0 { std::fs::remove_file(&path) } else { cut(&path, remains) };
+        match released {
+            Ok(()) => {
+                let bytes = state.held - remains;
+                tracing::warn!(path = %path.display(), bytes, why, "freed space of the ballast file");
+                state.held = remains;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => state.held = 0,
             Err(error) => {
-                tracing::error!(%error, path = %path.display(), "cannot remove the ballast file");
+                tracing::error!(%error, path = %path.display(), "cannot free space of the ballast file");
                 return false;
             }
         }
-        tracing::warn!(path = %path.display(), bytes = state.held, why, "removed the ballast file to free its space");
-        state.held = 0;
         self.look(state, true);
         true
     }
@@ -308,6 +322,10 @@ impl WriteAdmission {
     fn lock(&self) -> MutexGuard<'_, AdmissionState> {
         self.state.lock()
     }
+}
+
+fn cut(path: &Path, bytes: u64) -> io::Result<()> {
+    input_file::open(path, std::fs::OpenOptions::new().write(true))?.set_len(bytes)
 }
 
 /// Creates a file with allocated blocks.
@@ -375,5 +393,44 @@ mod tests {
         write_admission.lock().no_ballast = None;
         write_admission.settle();
         assert!(ballast.is_file());
+    }
+
+    /// A disk with this many free bytes.
+    struct Disk(std::sync::atomic::AtomicU64);
+
+    impl DiskSpace for Disk {
+        fn space(&self, _: &Path) -> io::Result<Space> {
+            Ok(Space { free: self.0.load(std::sync::atomic::Ordering::SeqCst), total: 1 << 40 })
+        }
+    }
+
+    /// Another program may take what a running store frees. Recovery at the next start still has its part.
+    #[test]
+    fn running_store_never_releases_the_part_for_opening() {
+        const SIZE: u64 = 64 << 10;
+        let dir = tempfile::tempdir().unwrap();
+        let ballast = dir.path().join(BALLAST);
+        let disk = Arc::new(Disk((1 << 30).into()));
+        let options = Options {
+            min_free_bytes: Some(1 << 20),
+            ballast_bytes: Some(SIZE),
+            disk_space: disk.clone(),
+            ..Options::default()
+        };
+        let running = WriteAdmission::new(dir.path(), &options);
+        running.settle();
+        assert_eq!(space::allocated_file(&ballast), SIZE);
+        disk.0.store(0, std::sync::atomic::Ordering::SeqCst);
+        running.lock().looked_at = None;
+        running.admits(Effect::Grows).unwrap_err();
+        assert_eq!(space::allocated_file(&ballast), SIZE, "a write that is refused releases nothing");
+        running.admits(Effect::Deletes).unwrap();
+        assert_eq!(space::allocated_file(&ballast), SIZE / FOR_OPENING);
+        assert!(!running.refused(), "nothing more is released");
+        assert_eq!(space::allocated_file(&ballast), SIZE / FOR_OPENING);
+        let opening = WriteAdmission::new(dir.path(), &options);
+        assert_eq!(opening.lock().held, SIZE / FOR_OPENING);
+        opening.before_opening();
+        assert!(!ballast.exists());
     }
 }

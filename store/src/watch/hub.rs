@@ -16,6 +16,8 @@ use crate::{Event, Revision};
 pub(crate) struct Topic<V> {
     ring: RwLock<Ring<V>>,
     pub(super) wake: Notify,
+    /// The revision of the newest event; at first, that from which on the ring is complete.
+    newest: AtomicU64,
     /// The number of watchers.
     pub(super) watchers: AtomicUsize,
 }
@@ -25,12 +27,18 @@ impl<V> Topic<V> {
         Arc::new(Topic {
             ring: RwLock::new(Ring::new(floor)),
             wake: Notify::new(),
+            newest: AtomicU64::new(floor.0),
             watchers: AtomicUsize::new(0),
         })
     }
 
     pub(crate) fn scan(&self, prefix: &str, after: Revision, limit: usize, bytes: usize) -> Scan<V> {
         self.ring.read().scan(prefix, after, limit, bytes)
+    }
+
+    /// Whether the topic has no event after a revision, up to the revision that was published before the call.
+    pub(super) fn is_quiet_after(&self, revision: Revision) -> bool {
+        self.newest.load(Ordering::Acquire) <= revision.0
     }
 }
 
@@ -202,6 +210,7 @@ impl<V> Topics<V> {
         let before = ring.bytes();
         for event in events {
             ring.push(event.clone(), limits);
+            topic.newest.store(event.revision.0, Ordering::Release);
         }
         self.bytes = (self.bytes + ring.bytes()) - before;
     }
