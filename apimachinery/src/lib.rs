@@ -18,6 +18,7 @@ pub mod quantity;
 pub mod query;
 pub mod quota;
 pub mod steps;
+pub mod text;
 #[cfg(any(test, feature = "testing"))]
 pub mod thread_time;
 pub mod times;

@@ -13,9 +13,9 @@ use orlop_crd::expression::CelCompiler;
 
 pub use orlop_api::registry::networking::{ingress_class, ip_address, service_cidr};
 pub use orlop_api::registry::{
-    ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, KindRef, NameRule, Names, Permission,
-    Policy, Review, ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, TypeRef, UnknownField,
-    WriteContext, ago, sibling,
+    ALL_VERBS, Column, DefinitionId, DeleteAnswer, Generation, Kind, KindRef, KindsByPath, NameRule, Names,
+    Permission, Policy, Review, ScalePaths, ScaleSelector, Scope, StatusSubresource, Subresource, TypeRef,
+    UnknownField, WriteContext, ago, sibling,
 };
 pub use orlop_api::registry::{
     BUILTIN_KINDS, api_service, flow_control, priority_class, scale, service, storage_class,
@@ -67,22 +67,8 @@ pub(crate) fn flow_control_kinds() -> Option<(&'static dyn Kind, &'static dyn Ki
 
 /// The kind at a path: `("", "v1", "pods")`.
 pub fn by_resource(group: &str, version: &str, plural: &str) -> Option<&'static dyn Kind> {
-    let wanted = (plural, group, version);
-    let at = BY_RESOURCE.binary_search_by(|kind| path_names(*kind).cmp(&wanted)).ok()?;
-    Some(BY_RESOURCE[at])
-}
-
-/// The kinds in the order of [`path_names`].
-static BY_RESOURCE: LazyLock<Vec<&'static dyn Kind>> = LazyLock::new(|| {
-    let mut kinds = KINDS.to_vec();
-    kinds.sort_by_key(|kind| path_names(*kind));
-    kinds
-});
-
-/// The names in the path of a kind. The plural comes first, as it differs the most.
-fn path_names(kind: &dyn Kind) -> (&str, &str, &str) {
-    let names = kind.names();
-    (names.plural, names.group, names.version)
+    static BY_PATH: LazyLock<KindsByPath> = LazyLock::new(|| KindsByPath::new(KINDS));
+    BY_PATH.get(group, version, plural)
 }
 
 /// The kind whose objects are stored under a prefix such as `/registry/pods/`, in its stored form.

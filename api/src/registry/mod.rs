@@ -33,6 +33,7 @@ mod field_refs;
 pub mod flow_control;
 mod go_format;
 mod json_defaults;
+mod kinds_by_path;
 mod lease;
 mod limit_range;
 mod namespace;
@@ -76,7 +77,6 @@ mod volume_source;
 mod volume_testing;
 mod workload;
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 pub use crate::kind::{
@@ -85,6 +85,7 @@ pub use crate::kind::{
 };
 pub use crate::kind::{KindRef, Permission, TypeRef, WriteContext};
 pub use cells::ago;
+pub use kinds_by_path::KindsByPath;
 pub use stored_kinds::{StoredKind, stored_kind, stored_kinds};
 
 /// Every built-in kind except `CustomResourceDefinition`, whose validation is in `orlop-crd`. The registry of
@@ -151,12 +152,8 @@ pub const BUILTIN_KINDS: &[&dyn Kind] = &[
 
 /// The kind at a path: `("", "v1", "pods")`.
 pub fn by_resource(group: &str, version: &str, plural: &str) -> Option<&'static dyn Kind> {
-    type ByResource = HashMap<(&'static str, &'static str, &'static str), &'static dyn Kind>;
-    static KINDS: LazyLock<ByResource> = LazyLock::new(|| {
-        let path = |kind: &&'static dyn Kind| (kind.names().group, kind.names().version, kind.names().plural);
-        BUILTIN_KINDS.iter().map(|kind| (path(kind), *kind)).collect()
-    });
-    KINDS.get(&(group, version, plural)).copied()
+    static KINDS: LazyLock<KindsByPath> = LazyLock::new(|| KindsByPath::new(BUILTIN_KINDS));
+    KINDS.get(group, version, plural)
 }
 
 /// The kind with a storage prefix such as `/registry/pods/`, in its stored form.

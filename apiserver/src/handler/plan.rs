@@ -109,23 +109,28 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
             _ => refused(),
         };
     }
-    let item = !resource.name.is_empty();
+    if resource.subresource.is_empty() {
+        let item = !resource.name.is_empty();
+        return match *method {
+            // Kinds that are never stored have no items.
+            _ if item && !has("get") => Err(ApiError::no_such_resource()),
+            Method::GET if item => Ok(Verb::Get),
+            Method::GET if has("list") && query.flag("watch") => match has("watch") {
+                true => Ok(Verb::Watch),
+                false => Err(ApiError::verb_not_supported(resource.kind.names(), "watch")),
+            },
+            Method::GET if has("list") => Ok(Verb::List),
+            Method::POST if !item && !resource.is_all_namespaces() && has("create") => Ok(Verb::Create),
+            Method::PUT if item && has("update") => Ok(Verb::Update(Part::Main)),
+            Method::PATCH if item && has("patch") => Ok(Verb::Patch(Part::Main)),
+            Method::DELETE if item && has("delete") => Ok(Verb::Delete),
+            Method::DELETE if !item && !resource.is_all_namespaces() && has("deletecollection") => {
+                Ok(Verb::DeleteCollection)
+            }
+            _ => refused(),
+        };
+    }
     match (resource.subresource.as_str(), method) {
-        // Kinds that are never stored have no items.
-        ("", _) if item && !has("get") => Err(ApiError::no_such_resource()),
-        ("", &Method::GET) if item => Ok(Verb::Get),
-        ("", &Method::GET) if has("list") && query.flag("watch") => match has("watch") {
-            true => Ok(Verb::Watch),
-            false => Err(ApiError::verb_not_supported(resource.kind.names(), "watch")),
-        },
-        ("", &Method::GET) if has("list") => Ok(Verb::List),
-        ("", &Method::POST) if !item && !resource.is_all_namespaces() && has("create") => Ok(Verb::Create),
-        ("", &Method::PUT) if item && has("update") => Ok(Verb::Update(Part::Main)),
-        ("", &Method::PATCH) if item && has("patch") => Ok(Verb::Patch(Part::Main)),
-        ("", &Method::DELETE) if item && has("delete") => Ok(Verb::Delete),
-        ("", &Method::DELETE) if !item && !resource.is_all_namespaces() && has("deletecollection") => {
-            Ok(Verb::DeleteCollection)
-        }
         ("status", &Method::GET) => Ok(Verb::Get),
         ("status", &Method::PUT) => Ok(Verb::Update(Part::Status)),
         ("status", &Method::PATCH) => Ok(Verb::Patch(Part::Status)),

@@ -131,8 +131,8 @@ impl RbacIndex {
         };
         match self.known(user) {
             Some(known) => {
-                let here = if namespace.is_empty() { &[] } else { known.of(namespace) };
-                let grants = known.of("").iter().chain(here);
+                let here = if namespace.is_empty() { &[] } else { known.in_namespace(namespace) };
+                let grants = known.in_cluster().iter().chain(here);
                 decide(grants, request, most, |grant| grant.rules.as_deref(), |grant| grant.reason.clone())
             }
             None if self.count_bindings(user, namespace, most / ITEMS_PER_BINDING)
@@ -176,8 +176,9 @@ impl RbacIndex {
         if SubjectKey::of(user).map(count).sum::<usize>() > GRANTS_OF_USER {
             return None;
         }
-        let known =
-            Arc::new(UserGrants(distinct(self.granted(user, None)).map(|granted| granted.known()).collect()));
+        let known = Arc::new(UserGrants::new(
+            distinct(self.granted(user, None)).map(|granted| granted.known()).collect(),
+        ));
         self.recent.add(user, known.clone());
         Some(known)
     }

@@ -26,15 +26,32 @@ pub(super) struct KnownGrant {
     pub(super) rules: Result<Arc<[Rule]>, String>,
 }
 
-/// All grants of a user, in the order of namespace and name of the bindings.
+/// All grants of a user.
 #[derive(Debug)]
-pub(super) struct UserGrants(pub(super) Vec<KnownGrant>);
+pub(super) struct UserGrants {
+    /// In the order of namespace and name of the bindings.
+    grants: Vec<KnownGrant>,
+    /// The number of those in the whole cluster, which are the first.
+    in_cluster: usize,
+}
 
 impl UserGrants {
-    /// The grants in a namespace, or in the whole cluster if it is empty.
-    pub(super) fn of(&self, namespace: &str) -> &[KnownGrant] {
-        let start = self.0.partition_point(|grant| grant.namespace.as_str() < namespace);
-        let rest = &self.0[start..];
+    /// Grants in the order of namespace and name of the bindings.
+    pub(super) fn new(grants: Vec<KnownGrant>) -> Self {
+        let in_cluster = grants.partition_point(|grant| grant.namespace.is_empty());
+        UserGrants { grants, in_cluster }
+    }
+
+    /// The grants in the whole cluster.
+    pub(super) fn in_cluster(&self) -> &[KnownGrant] {
+        &self.grants[..self.in_cluster]
+    }
+
+    /// The grants in a namespace.
+    pub(super) fn in_namespace(&self, namespace: &str) -> &[KnownGrant] {
+        let rest = &self.grants[self.in_cluster..];
+        let start = rest.partition_point(|grant| grant.namespace.as_str() < namespace);
+        let rest = &rest[start..];
         &rest[..rest.partition_point(|grant| grant.namespace == namespace)]
     }
 }
@@ -70,7 +87,7 @@ impl RecentUsers {
         if users.size > GRANTS {
             *users = KnownUsers::default();
         }
-        users.size += grants.0.len() + user.groups.len() + 1;
+        users.size += grants.grants.len() + user.groups.len() + 1;
         let known = users.grants.entry(user.username.clone()).or_default();
         if known.len() == GROUP_SETS {
             known.clear();

@@ -2,6 +2,7 @@
 //!
 //! Upstream: apiserver `pkg/util/flowcontrol/rule.go`.
 
+use orlop_apimachinery::text::compare;
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 use serde_json::Value;
 
@@ -78,7 +79,7 @@ impl Names {
     fn has(&self, name: &str) -> bool {
         match self {
             Names::All => true,
-            Names::Some(names) => names.binary_search_by(|other| other.as_str().cmp(name)).is_ok(),
+            Names::Some(names) => names.binary_search_by(|other| compare(other, name)).is_ok(),
         }
     }
 
