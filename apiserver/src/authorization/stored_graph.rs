@@ -62,8 +62,10 @@ impl StoredGraph {
         name: &str,
     ) -> Option<bool> {
         let mut state = self.state.try_lock_for(BRIEF_WAIT)?;
-        let head = self.store.head().revision();
-        let is_current = state.follow(head, BRIEF_BYTES) == Reached::Head;
+        let is_current = state.followed.is_current() || {
+            let head = self.store.head().revision();
+            state.follow(head, BRIEF_BYTES) == Reached::Head
+        };
         is_current.then(|| state.graph.is_related(node, kind, namespace, name))
     }
 

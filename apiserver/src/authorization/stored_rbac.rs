@@ -60,6 +60,9 @@ impl StoredRbac {
     /// another thread decodes them.
     pub(crate) fn now_briefly(&self) -> Option<Arc<RbacIndex>> {
         let mut state = self.state.try_lock_for(BRIEF_WAIT)?;
+        if state.followed.is_current() {
+            return Some(state.index.clone());
+        }
         let head = self.store.head().revision();
         (state.follow(head, BRIEF_BYTES) == Reached::Head).then(|| state.index.clone())
     }

@@ -6,18 +6,38 @@ use serde_json::{Value, json};
 
 use super::rbac::{ROLE_BINDINGS, ROLES, binding};
 use super::rig::Rig;
-use crate::authorization::{AuthorizationMode, decide_right, right};
+use crate::authorization::{AuthorizationMode, Authorizer, decide_right, right};
 use crate::registry;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-async fn rig() -> Rig {
-    let rig =
-        Rig::with(|config| config.authorization = vec![AuthorizationMode::Node, AuthorizationMode::Rbac])
-            .await;
-    // Reads everything that exists at the start.
-    assert!(!is_permitted(&rig, &node(), &get("secrets", "none")).await);
-    rig
+/// A server, and an authorizer of its store that no task brings up to date.
+struct Cluster {
+    rig: Rig,
+    authorizer: Authorizer,
+}
+
+impl Cluster {
+    async fn new() -> Self {
+        let modes = vec![AuthorizationMode::Node, AuthorizationMode::Rbac];
+        let rig = Rig::with(|config| config.authorization.clone_from(&modes)).await;
+        let authorizer = Authorizer::new(modes, Vec::new(), rig.server.inner().store.clone());
+        // Reads everything that exists at the start.
+        assert!(!authorizer.decide(&node(), &get("secrets", "none")).await.allowed);
+        Cluster { rig, authorizer }
+    }
+
+    /// The decision on the thread of a connection; `None` if it is made elsewhere.
+    fn briefly(&self, user: &UserInfo, right: &RequestInfo) -> Option<bool> {
+        self.authorizer.decide_briefly(user, right).ok().map(|decision| decision.allowed)
+    }
+
+    async fn is_permitted(&self, user: &UserInfo, right: &RequestInfo) -> bool {
+        let of_server = decide_right(&self.rig.server.inner(), user, right, None).await;
+        let allowed = self.authorizer.decide(user, right).await.allowed;
+        assert_eq!(of_server.expect("a decision").allowed, allowed);
+        allowed
+    }
 }
 
 fn node() -> UserInfo {
@@ -29,16 +49,6 @@ fn get(plural: &str, name: &str) -> RequestInfo {
     right("get", kind.names(), "default", name)
 }
 
-/// The decision on the thread of a connection; `None` if it is made elsewhere.
-fn briefly(rig: &Rig, user: &UserInfo, right: &RequestInfo) -> Option<bool> {
-    let decision = rig.server.inner().authorizer.decide_briefly(user, right);
-    decision.ok().map(|decision| decision.allowed)
-}
-
-async fn is_permitted(rig: &Rig, user: &UserInfo, right: &RequestInfo) -> bool {
-    decide_right(&rig.server.inner(), user, right, None).await.expect("a decision").allowed
-}
-
 fn pod(name: &str, env: usize) -> Value {
     let env: Vec<Value> = (0..env).map(|n| json!({"name": format!("E{n}"), "value": "some text"})).collect();
     let volumes = json!([{"name": "v", "secret": {"secretName": name}}]);
@@ -48,21 +58,23 @@ fn pod(name: &str, env: usize) -> Value {
 
 #[tokio::test]
 async fn node_gets_the_secret_of_a_large_pod() {
-    let rig = rig().await;
+    let cluster = Cluster::new().await;
+    let rig = &cluster.rig;
     rig.post(PODS, pod("small", 1)).await.expect(201);
-    assert_eq!(briefly(&rig, &node(), &get("secrets", "small")), Some(true));
+    assert_eq!(cluster.briefly(&node(), &get("secrets", "small")), Some(true));
     rig.post(PODS, pod("large", 3_000)).await.expect(201);
-    assert_eq!(briefly(&rig, &node(), &get("secrets", "large")), None);
-    assert_eq!(briefly(&rig, &node(), &get("secrets", "small")), None, "the graph is not up to date");
-    assert!(is_permitted(&rig, &node(), &get("secrets", "large")).await);
-    assert_eq!(briefly(&rig, &node(), &get("secrets", "large")), Some(true));
+    assert_eq!(cluster.briefly(&node(), &get("secrets", "large")), None);
+    assert_eq!(cluster.briefly(&node(), &get("secrets", "small")), None, "the graph is not up to date");
+    assert!(cluster.is_permitted(&node(), &get("secrets", "large")).await);
+    assert_eq!(cluster.briefly(&node(), &get("secrets", "large")), Some(true));
     rig.post(PODS, pod("small2", 1)).await.expect(201);
-    assert_eq!(briefly(&rig, &node(), &get("secrets", "small2")), Some(true));
+    assert_eq!(cluster.briefly(&node(), &get("secrets", "small2")), Some(true));
 }
 
 #[tokio::test]
 async fn role_with_many_rules_applies_at_once() {
-    let rig = rig().await;
+    let cluster = Cluster::new().await;
+    let rig = &cluster.rig;
     let ann = UserInfo::new("ann", ["system:authenticated".to_owned()]);
     let role = |name: &str, rules: usize| {
         let mut rules: Vec<Value> = (0..rules)
@@ -77,8 +89,8 @@ async fn role_with_many_rules_applies_at_once() {
         rig.post(ROLE_BINDINGS, binding(name, "Role", name, "ann")).await.expect(201);
         rig.post(ROLES, role(name, rules)).await.expect(201);
         let right = get("configmaps", name);
-        assert_eq!(briefly(&rig, &ann, &right), want, "{name}");
-        assert!(is_permitted(&rig, &ann, &right).await, "{name}");
-        assert_eq!(briefly(&rig, &ann, &right), Some(true), "{name}, now that it is read");
+        assert_eq!(cluster.briefly(&ann, &right), want, "{name}");
+        assert!(cluster.is_permitted(&ann, &right).await, "{name}");
+        assert_eq!(cluster.briefly(&ann, &right), Some(true), "{name}, now that it is read");
     }
 }
