@@ -24,15 +24,15 @@ use crate::harness::wait;
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// A kubelet of this machine. It accepts only clients with a certificate of its authority.
-struct Kubelet {
-    address: SocketAddr,
+pub(crate) struct Kubelet {
+    pub(crate) address: SocketAddr,
     authority: Authority,
     /// The heads of the requests.
     seen: Arc<Mutex<Vec<String>>>,
 }
 
 impl Kubelet {
-    async fn start() -> Kubelet {
+    pub(crate) async fn start() -> Kubelet {
         let now = Timestamp::now();
         let authority = Authority::read(&Authority::create(now).unwrap()).unwrap();
         let own = authority.server(&["127.0.0.1".to_owned()], now).unwrap();
@@ -81,7 +81,7 @@ impl Kubelet {
     }
 
     /// A server, and a Node and a pod of this kubelet.
-    async fn plane(&self) -> (Plane, TempDir) {
+    pub(crate) async fn plane(&self) -> (Plane, TempDir) {
         let dir = tempfile::tempdir().unwrap();
         let flags = self.flags(dir.path());
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
@@ -99,12 +99,12 @@ impl Kubelet {
         http.create(PODS, &json!({"metadata": {"name": format!("on-{node}")}, "spec": spec})).await;
     }
 
-    fn last(&self) -> String {
+    pub(crate) fn last(&self) -> String {
         self.seen.lock().unwrap().last().cloned().unwrap_or_default()
     }
 }
 
-async fn head(stream: &mut (impl AsyncRead + Unpin)) -> String {
+pub(crate) async fn head(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         match stream.read_u8().await {

@@ -47,6 +47,7 @@ mod own_authority;
 mod page;
 mod process;
 mod provision;
+mod proxies;
 mod quota;
 mod recycle;
 mod schedule;

@@ -25,6 +25,7 @@ mod exchange;
 pub mod explain;
 mod extension_authentication;
 mod followed;
+mod forwarding;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod generated_name;
@@ -39,6 +40,7 @@ mod metrics;
 mod namespace_locks;
 pub mod peer_certificates;
 mod projection;
+mod proxy;
 pub mod registry;
 mod routes;
 pub mod server;

@@ -13,7 +13,8 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::condition::{Availability, Checked};
-use super::{Aggregation, RemoteService, discovered, exchange, headers};
+use super::{Aggregation, RemoteService, discovered, exchange};
+use crate::forwarding::headers;
 use crate::https;
 
 /// Maximum duration of a check.

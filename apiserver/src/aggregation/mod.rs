@@ -14,7 +14,6 @@ mod discovered;
 mod exchange;
 mod follow;
 mod forward;
-mod headers;
 mod remote;
 mod resolve;
 mod schedule;

@@ -10,8 +10,8 @@ use orlop_auth::UserInfo;
 use orlop_auth::impersonation::{Attempt, Check, Impersonation, Mode};
 use orlop_auth::request_info::RequestInfo;
 
+use super::elsewhere::decide_right;
 use super::forbidden::forbidden;
-use super::layer::decide_right;
 use crate::exchange::user_of;
 use crate::limits::Client;
 use crate::state::Inner;

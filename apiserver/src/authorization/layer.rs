@@ -12,6 +12,7 @@ use orlop_auth::UserInfo;
 use orlop_auth::node;
 use orlop_auth::request_info::{RequestInfo, RequestTarget, ResourceTarget};
 
+use super::elsewhere::{decide_elsewhere, decide_right};
 use super::forbidden::forbidden;
 use super::{AuthorizationDecision, Progress, impersonation};
 use crate::audit::context::AuditContext;
@@ -197,43 +198,6 @@ async fn check_elsewhere(
     let Subject { user, info, is_component, client, progress } = subject;
     let decision = decide_elsewhere(server, &user, &info, client, progress).await.map_err(Refusal::Api)?;
     conclude(&user, &info, is_component, decision, audited)
-}
-
-/// Decides about a right on the caller's thread, if this takes little time and needs no webhook, and otherwise as [`decide_elsewhere`].
-///
-/// # Errors
-/// As [`decide_elsewhere`].
-pub(crate) async fn decide_right(
-    server: &Arc<Inner>,
-    user: &UserInfo,
-    right: &RequestInfo,
-    client: Option<Client>,
-) -> Result<AuthorizationDecision, ApiError> {
-    match server.authorizer.decide_briefly(user, right) {
-        Ok(decision) => Ok(decision),
-        Err(progress) => decide_elsewhere(server, user, right, client, progress).boxed().await,
-    }
-}
-
-/// Continues a decision with webhooks, and what takes long on the threads for expensive requests. `None` for a client that waits for no
-/// place on these threads: a component of this process, or one that has a place already.
-///
-/// # Errors
-/// The client must wait for too many of its requests, or the server stops.
-async fn decide_elsewhere(
-    server: &Arc<Inner>,
-    user: &UserInfo,
-    right: &RequestInfo,
-    client: Option<Client>,
-    progress: Progress,
-) -> Result<AuthorizationDecision, ApiError> {
-    let progress = match server.authorizer.decide_here(progress, user, right).await {
-        Ok(decision) => return Ok(decision),
-        Err(progress) => progress,
-    };
-    let (server_there, user, right) = (server.clone(), user.clone(), right.clone());
-    let work = async move { Ok(server_there.authorizer.decide_all(progress, &user, &right).await) };
-    server.compute.run(client, work.boxed()).await
 }
 
 fn conclude(

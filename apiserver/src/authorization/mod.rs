@@ -4,6 +4,7 @@
 
 pub(crate) mod bootstrap;
 pub mod config_file;
+mod elsewhere;
 pub(crate) mod escalation;
 mod forbidden;
 mod impersonation;
@@ -25,9 +26,10 @@ use orlop_auth::rbac::PermittedBy;
 use orlop_auth::request_info::RequestInfo;
 use orlop_store::Kv;
 
+pub(crate) use elsewhere::decide_right;
 pub(crate) use forbidden::forbidden;
 use last_modes::LastModes;
-pub(crate) use layer::{authorize, decide_right, impersonate, may_blocking, may_create, right};
+pub(crate) use layer::{authorize, impersonate, may_blocking, may_create, right};
 use stored_graph::StoredGraph;
 use stored_rbac::StoredRbac;
 pub use webhook::AuthorizationWebhookConfig;

@@ -36,6 +36,7 @@ use crate::exchange::{
 use crate::kubelet_client::relay::ClientUpgrade;
 use crate::limits::{Client, UNCOUNTED};
 use crate::metrics::{self, Labels, Metrics};
+use crate::proxy::request::ProxiedRequest;
 use crate::registry::{KindRef, Scope};
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
@@ -109,10 +110,12 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
     let client = parts.extensions.remove::<Client>();
     let audited =
         parts.extensions.remove::<Arc<AuditContext>>().map(|audited| (audited, resource.kind.clone()));
+    let is_proxied = verb == Verb::Connect && resource.subresource == "proxy";
+    let proxied = is_proxied.then(|| Box::new(ProxiedRequest::of(&parts)));
     let upgrade = ClientUpgrade::of(&mut parts);
     let work = pin!(async {
         // Reads ignore the body.
-        let (body, mut memory) = match verb.is_mutating() {
+        let (body, mut memory) = match verb.is_mutating() || is_proxied {
             true => read(body, &server.limits.memory).await?,
             false => (Bytes::new(), server.limits.memory.reserve(0).map_err(out_of_memory)?),
         };
@@ -130,6 +133,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
             credential: parts.extensions.remove(),
             connection: parts.extensions.remove(),
             upgrade,
+            proxied,
             pretty,
             body,
             held: HeldAllocations::default(),
@@ -169,7 +173,7 @@ pub(crate) async fn resource(State(server): State<Arc<Inner>>, request: axum::ex
                 media => media,
             };
             let mut response = answer::error(&error, media, pretty);
-            if verb.is_mutating() {
+            if verb.is_mutating() || is_proxied {
                 close_where_body_is_left(&error, parts.version, response.headers_mut());
             }
             response

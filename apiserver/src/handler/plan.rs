@@ -147,9 +147,8 @@ fn verb(method: &Method, resource: &Resource, query: &Query) -> Result<Verb, Api
         ("resize", &Method::PATCH) => Ok(Verb::Patch(Part::Named("resize"))),
         ("log", &Method::GET) => Ok(Verb::Connect),
         ("attach" | "exec" | "portforward", &(Method::GET | Method::POST)) => Ok(Verb::Connect),
-        ("proxy", &(Method::GET | Method::POST | Method::PUT | Method::PATCH | Method::DELETE)) => {
-            Ok(Verb::Connect)
-        }
+        ("proxy", &(Method::GET | Method::HEAD | Method::POST | Method::PUT | Method::PATCH))
+        | ("proxy", &(Method::DELETE | Method::OPTIONS)) => Ok(Verb::Connect),
         ("scale", &Method::GET) => Ok(Verb::GetScale),
         ("scale", &Method::PUT) => Ok(Verb::UpdateScale),
         ("scale", &Method::PATCH) => Ok(Verb::PatchScale),

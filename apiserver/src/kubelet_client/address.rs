@@ -111,16 +111,29 @@ impl KubeletAddress {
         Ok(KubeletAddress { host, port, is_this_machine })
     }
 
+    /// The name or the IP address of the machine.
+    pub(crate) fn host(&self) -> String {
+        self.host.clone()
+    }
+
+    /// The port of the kubelet.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Another server of the machine.
+    pub(crate) fn with_port(self, port: u16) -> Self {
+        KubeletAddress { port, ..self }
+    }
+
     /// Whether the server connects to an address of this kubelet.
     ///
     /// # Errors
     /// The reason.
     pub(super) fn check(&self, address: SocketAddr, own_port: Option<u16>) -> Result<(), String> {
         let ip = address.ip().to_canonical();
-        let is_own = ip.is_loopback() || is_local(ip);
-        if is_own && own_port == Some(address.port()) {
-            return Err("the address is that of this server".to_owned());
-        }
+        check_not_own(ip, address.port(), own_port)?;
+        let is_own = is_own(ip);
         if self.is_this_machine && is_own {
             return Ok(());
         }
@@ -129,6 +142,21 @@ impl KubeletAddress {
         }
         Ok(())
     }
+}
+
+/// Checks that an address does not lead to this server, which listens on a port.
+///
+/// # Errors
+/// The reason.
+pub(super) fn check_not_own(ip: IpAddr, port: u16, own_port: Option<u16>) -> Result<(), String> {
+    if own_port == Some(port) && is_own(ip.to_canonical()) {
+        return Err("the address is that of this server".to_owned());
+    }
+    Ok(())
+}
+
+fn is_own(ip: IpAddr) -> bool {
+    ip.is_loopback() || is_local(ip)
 }
 
 /// Whether an address belongs to this machine: a datagram socket can be bound to it.

@@ -8,7 +8,7 @@
 pub mod address;
 pub(crate) mod relay;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,13 +137,35 @@ impl KubeletClient {
         connecting.await.unwrap_or_else(|_| Err(format!("dial tcp {address}: i/o timeout")))
     }
 
+    /// Connects to another server of the machine of a kubelet: `address` has its port.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub(crate) async fn dial(&self, address: &KubeletAddress) -> Result<TcpStream, String> {
+        let connecting = tokio::time::timeout(self.config.timeout, self.dial_to(address));
+        connecting.await.unwrap_or_else(|_| Err(format!("dial tcp {address}: i/o timeout")))
+    }
+
+    /// Checks that an address does not lead to this server.
+    ///
+    /// # Errors
+    /// The reason.
+    pub(crate) fn check_not_own(&self, ip: IpAddr, port: u16) -> Result<(), String> {
+        address::check_not_own(ip, port, self.own_port)
+    }
+
     async fn connect_to(&self, address: &KubeletAddress) -> Result<TlsStream<TcpStream>, String> {
         if let Some(Err(why)) = self.config.identity.as_ref().map(|identity| identity.refresh()) {
             tracing::error!("the previous client certificate for kubelets stays in use: {why}");
         }
         let tls = TlsConnector::from(self.tls.clone()?);
+        let name = ServerName::try_from(address.host.clone()).map_err(|error| error.to_string())?;
+        let stream = self.dial_to(address).await?;
+        tls.connect(name, stream).await.map_err(|error| https::handshake_error(&error))
+    }
+
+    async fn dial_to(&self, address: &KubeletAddress) -> Result<TcpStream, String> {
         let (host, port) = (address.host.as_str(), address.port);
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
         let found = lookup_host((host, port)).await;
         let found = found.map_err(|_| format!("dial tcp: lookup {host}: no such host"))?;
         // The name is resolved once, and the checked address is the one that the server connects to.
@@ -154,10 +176,7 @@ impl KubeletClient {
                 continue;
             }
             match https::connect(&one.ip().to_string(), port).await {
-                Ok(stream) => {
-                    let shaken = tls.connect(name, stream).await;
-                    return shaken.map_err(|error| https::handshake_error(&error));
-                }
+                Ok(stream) => return Ok(stream),
                 Err(why) => failure = why,
             }
         }

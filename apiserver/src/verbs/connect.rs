@@ -1,8 +1,7 @@
 //! Connections to kubelets, pods and services: `log`, `exec`, `attach`, `portforward` and `proxy`.
 //!
 //! Logs and streams come from the kubelet of the node. orlop's own node agent serves only logs; its Node publishes the address and the
-//! key ([`LOG_ADDRESS`], [`LOG_KEY`]). `proxy` fails: with upstream's error if a check before the connection fails
-//! (pkg/registry/core/pod/strategy.go), otherwise because this server does not connect to pods.
+//! key ([`LOG_ADDRESS`], [`LOG_KEY`]). This module selects the target of a proxy, and [`crate::proxy`] forwards the request.
 
 use std::sync::Arc;
 
@@ -18,9 +17,10 @@ use crate::encode::stored;
 use crate::kubelet_client::address::{KubeletAddress, Refusal, is_somewhere_else, own_boot_id};
 use crate::kubelet_client::relay::{StreamLife, relay};
 use crate::projection::Projection;
+use crate::proxy::{self, ProxyTarget, Scheme};
 use crate::registry;
 use crate::verbs::connect_admission;
-use crate::verbs::connect_target::{split, unreachable};
+use crate::verbs::connect_target::{allowed, port_number, split};
 use crate::verbs::kubelet::{Agent, log_of, refused};
 use crate::verbs::request::Request;
 use crate::verbs::service_proxy;
@@ -62,14 +62,10 @@ pub(crate) fn decoded(request: &Request) -> Vec<Arc<Record<Projection>>> {
 pub(crate) async fn connect(request: &Request) -> Result<Response, ApiError> {
     connect_admission::admit(request).await?;
     match (request.names().plural, request.resource.subresource.as_str()) {
-        ("nodes", _) => {
-            let (_, node, port) = split(&request.resource.name, "node")?;
-            kubelet(request, &self::node(request, node)?)?;
-            Err(unreachable(node, port))
-        }
-        ("services", _) => service_proxy::proxy(request),
+        ("nodes", _) => node_proxy(request).await,
+        ("services", _) => proxy::forward(request, &service_proxy::target(request)?).await,
         (_, "log") => log(request).await,
-        (_, "proxy") => pod_proxy(request),
+        (_, "proxy") => proxy::forward(request, &pod_target(request)?).await,
         (_, subresource) => stream(request, subresource).await,
     }
 }
@@ -252,18 +248,39 @@ async fn stream(request: &Request, subresource: &str) -> Result<Response, ApiErr
     Ok(relay(switch, answer, life))
 }
 
-fn pod_proxy(request: &Request) -> Result<Response, ApiError> {
-    let (_, name, port) = split(&request.resource.name, "pod")?;
-    let pod = pod(request, name)?;
-    let address = pod.str_at(&["status", "podIP"]);
-    if !is_somewhere_else(address) {
-        return Err(ApiError::bad_request("address not allowed"));
+/// The proxy of a node: its kubelet, or another server of its machine if the request has another port.
+async fn node_proxy(request: &Request) -> Result<Response, ApiError> {
+    let (scheme, name, port) = split(&request.resource.name, "node")?;
+    let node = node(request, name)?;
+    let address = kubelet(request, &node)?;
+    let target = match port {
+        "" => ProxyTarget::Kubelet(address),
+        port => match port_number(port)? {
+            port if port == address.port() => ProxyTarget::Kubelet(address),
+            port => ProxyTarget::Node(address.with_port(port), Scheme::of(scheme)),
+        },
+    };
+    if matches!(target, ProxyTarget::Kubelet(_)) && node.annotation(LOG_ADDRESS).is_some() {
+        return Err(ApiError::unreachable(
+            "error trying to reach service: the node agent of orlop does not support it",
+        ));
     }
+    proxy::forward(request, &target).await
+}
+
+/// Where the proxy of a pod leads: by default, to the first port of its containers (upstream: pkg/registry/core/pod/strategy.go).
+fn pod_target(request: &Request) -> Result<ProxyTarget, ApiError> {
+    let (scheme, name, port) = split(&request.resource.name, "pod")?;
+    let pod = pod(request, name)?;
+    let address = allowed(pod.str_at(&["status", "podIP"]))?;
     let first_port = pod.at(&["spec", "containers"]).and_then(Value::as_array).into_iter().flatten();
     let first_port =
         first_port.filter_map(|one| one.get("ports")?.get(0)?.get("containerPort")?.as_i64()).next();
-    let port = if port.is_empty() { first_port.map(|port| port.to_string()) } else { Some(port.to_owned()) };
-    Err(unreachable(address, &port.unwrap_or_default()))
+    let port = match port {
+        "" => first_port.and_then(|port| u16::try_from(port).ok()),
+        port => Some(port_number(port)?),
+    };
+    Ok(ProxyTarget::Address(address, port, Scheme::of(scheme)))
 }
 
 fn pod(request: &Request, name: &str) -> Result<Object, ApiError> {

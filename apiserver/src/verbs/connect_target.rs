@@ -1,19 +1,37 @@
 //! The target of a connection: the parts of its name in the request, its object, and the error if the server cannot connect to it.
 
+use std::net::IpAddr;
+
 use crate::dispatch;
 use crate::encode::stored;
+use crate::kubelet_client::address::is_somewhere_else;
 use crate::registry::KindRef;
 use crate::verbs::request::Request;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 
-/// The reason in upstream's messages about failed connections.
-const NO_WAY: &str = "this server does not connect to pods";
+/// The address of a pod, if the server connects to it.
+///
+/// # Errors
+/// 400: it is none, or that of no other machine.
+pub(super) fn allowed(address: &str) -> Result<IpAddr, ApiError> {
+    let address = Some(address).filter(|address| is_somewhere_else(address));
+    address
+        .and_then(|address| address.parse().ok())
+        .ok_or_else(|| ApiError::bad_request("address not allowed"))
+}
 
-/// The error for a host that this server does not connect to.
-pub(super) fn unreachable(host: &str, port: &str) -> ApiError {
-    let colon = if port.is_empty() { "" } else { ":" };
-    ApiError::unreachable(format!("error trying to reach service: dial tcp {host}{colon}{port}: {NO_WAY}"))
+/// The port in the name of a target.
+///
+/// # Errors
+/// 503 with Go's text: it is no number of a port.
+pub(super) fn port_number(port: &str) -> Result<u16, ApiError> {
+    let number = port.parse().ok().filter(|port| *port > 0);
+    number.ok_or_else(|| {
+        ApiError::unreachable(format!(
+            "error trying to reach service: dial tcp: address {port}: invalid port"
+        ))
+    })
 }
 
 /// Splits `[SCHEME:]NAME[:PORT]` into its parts.

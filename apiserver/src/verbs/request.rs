@@ -20,6 +20,7 @@ use crate::encode::undecoded::{Undecoded, UndecodedRecord};
 use crate::kubelet_client::relay::ClientUpgrade;
 use crate::limits::connection::Connection;
 use crate::projection::Projection;
+use crate::proxy::request::ProxiedRequest;
 use crate::registry::{Kind, KindRef, Names};
 use crate::services::pool::HeldAllocations;
 use crate::state::Inner;
@@ -49,6 +50,8 @@ pub(crate) struct Request {
     pub(crate) connection: Option<Connection>,
     /// The client requests another protocol on its connection.
     pub(crate) upgrade: Option<ClientUpgrade>,
+    /// The request as the client sent it, for a proxy.
+    pub(crate) proxied: Option<Box<ProxiedRequest>>,
     /// Indent the response for human readers.
     pub(crate) pretty: bool,
     pub(crate) body: Bytes,

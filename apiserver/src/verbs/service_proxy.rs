@@ -1,28 +1,25 @@
 //! `proxy` of services: selects an endpoint of a service.
 
-use axum::response::Response;
 use serde_json::Value;
 
-use crate::kubelet_client::address::is_somewhere_else;
+use crate::proxy::{ProxyTarget, Scheme};
 use crate::registry;
-use crate::verbs::connect_target::{named, split, unreachable};
+use crate::verbs::connect_target::{allowed, named, port_number, split};
 use crate::verbs::request::Request;
 use orlop_api::object::Object;
 use orlop_api::status::ApiError;
 
 /// Selects an address of a service (upstream: pkg/registry/core/service/storage).
-pub(super) fn proxy(request: &Request) -> Result<Response, ApiError> {
+pub(super) fn target(request: &Request) -> Result<ProxyTarget, ApiError> {
     let id = request.resource.name.as_str();
-    let (_, name, port) = split(id, "service")?;
+    let (scheme, name, port) = split(id, "service")?;
     let service = named(request, request.kind_ref(), name)?;
     let port = service_port(&service, port)?;
     let kind = registry::by_resource("", "v1", "endpoints").ok_or_else(ApiError::no_such_resource)?;
     let endpoints = named(request, &kind.into(), name)?;
     let (address, port) = endpoint(&endpoints, id, &port)?;
-    if !is_somewhere_else(&address) {
-        return Err(ApiError::bad_request("address not allowed"));
-    }
-    Err(unreachable(&address, &port.to_string()))
+    let port = port_number(&port.to_string())?;
+    Ok(ProxyTarget::Address(allowed(&address)?, Some(port), Scheme::of(scheme)))
 }
 
 /// The name of a port of a service. Requests can contain its number instead.

@@ -8,8 +8,6 @@ pub(super) enum State {
     NoController,
     /// No component of orlop uses the content.
     StoredOnly,
-    /// Discovery lists it, and each request fails.
-    Error,
 }
 
 impl State {
@@ -19,12 +17,11 @@ impl State {
             State::Served => "served",
             State::NoController => "no controller",
             State::StoredOnly => "stored only",
-            State::Error => "error",
         }
     }
 }
 
-use State::{Error, NoController, Served, StoredOnly};
+use State::{NoController, Served, StoredOnly};
 
 /// `GROUP/RESOURCE`, without a group for the core group, the state, and a note. A subresource without a line has the
 /// state of its resource.
@@ -37,7 +34,7 @@ pub(super) const STATES: &[(&str, State, &str)] = &[
     ("limitranges", Served, "[Namespaces and quotas](quota.md)"),
     ("namespaces", Served, "[Namespaces and quotas](quota.md)"),
     ("nodes", Served, "[The node agent](node.md)"),
-    ("nodes/proxy", Error, "the server does not connect to nodes"),
+    ("nodes/proxy", Served, "[Proxies](run-a-node.md#proxies)"),
     ("persistentvolumeclaims", Served, "[Binding](binding.md)"),
     ("persistentvolumes", Served, "[Binding](binding.md)"),
     ("pods", Served, "[Scheduling](scheduling.md), [The node agent](node.md)"),
@@ -48,7 +45,7 @@ pub(super) const STATES: &[(&str, State, &str)] = &[
     ("pods/exec", Served, "of pods on kubelets, over HTTP/1.1"),
     ("pods/log", Served, ""),
     ("pods/portforward", Served, "of pods on kubelets, over HTTP/1.1"),
-    ("pods/proxy", Error, "the server does not connect to pods"),
+    ("pods/proxy", Served, "[Proxies](run-a-node.md#proxies)"),
     ("pods/resize", NoController, "the node agent does not apply new resources"),
     ("podtemplates", StoredOnly, "as in Kubernetes"),
     ("replicationcontrollers", Served, "[Workloads](workloads.md)"),
@@ -56,7 +53,7 @@ pub(super) const STATES: &[(&str, State, &str)] = &[
     ("secrets", Served, ""),
     ("serviceaccounts", Served, "[Authenticate users](authenticate-users.md#tokens-in-secrets)"),
     ("services", Served, "addresses, node ports and endpoints; no component routes traffic"),
-    ("services/proxy", Error, "the server does not connect to pods"),
+    ("services/proxy", Served, "[Proxies](run-a-node.md#proxies)"),
     ("admissionregistration.k8s.io/mutatingadmissionpolicies", Served, "[Admission](admission.md)"),
     ("admissionregistration.k8s.io/mutatingadmissionpolicybindings", Served, "[Admission](admission.md)"),
     (

@@ -321,6 +321,7 @@ fn request(server: &Arc<Inner>, kind: &KindRef, namespace: &str, name: &str) -> 
         connection: None,
         pretty: false,
         upgrade: None,
+        proxied: None,
         body: Bytes::new(),
         held: HeldAllocations::default(),
         grown: Default::default(),

@@ -337,6 +337,7 @@ fn request(server: &Arc<Inner>, user: &UserInfo, target: &ObjectTarget, subresou
         credential: None,
         connection: None,
         upgrade: None,
+        proxied: None,
         pretty: false,
         body: Bytes::new(),
         held: HeldAllocations::default(),

@@ -72,18 +72,13 @@ const HEADER_NAME: &AsciiSet = &NON_ALPHANUMERIC
 ///
 /// # Errors
 /// No header can hold a name of the user. Without it, the other server would see another user. The text is Go's.
-pub(super) fn forwarded(
+pub(crate) fn forwarded(
     headers: &mut HeaderMap,
     user: &UserInfo,
     peer: Option<IpAddr>,
 ) -> Result<(), String> {
     let audit_id = headers.remove(AUDIT_ID);
-    front_proxy::remove_headers(None, headers);
-    remove_named_by_connection(headers);
-    let removed: Vec<HeaderName> = headers.keys().filter(|name| is_for_this_server(name)).cloned().collect();
-    for name in removed {
-        headers.remove(name);
-    }
+    remove_for_this_server(headers);
     if let Some(id) = audit_id {
         headers.insert(AUDIT_ID, id);
     }
@@ -117,10 +112,20 @@ pub(super) fn forwarded(
     Ok(())
 }
 
+/// Removes the headers that are for this server alone: credentials, users of a front proxy and those of the connection.
+pub(crate) fn remove_for_this_server(headers: &mut HeaderMap) {
+    front_proxy::remove_headers(None, headers);
+    remove_named_by_connection(headers);
+    let removed: Vec<HeaderName> = headers.keys().filter(|name| is_for_this_server(name)).cloned().collect();
+    for name in removed {
+        headers.remove(name);
+    }
+}
+
 /// Appends the address of the client to those that earlier proxies have sent, in one header.
 ///
 /// Upstream: Go's `net/http/httputil` (ReverseProxy).
-fn append_forwarded_for(headers: &mut HeaderMap, peer: IpAddr) {
+pub(crate) fn append_forwarded_for(headers: &mut HeaderMap, peer: IpAddr) {
     let peer = peer.to_string();
     let earlier = headers.get_all(X_FORWARDED_FOR).iter().map(HeaderValue::as_bytes);
     let all: Vec<&[u8]> = earlier.chain([peer.as_bytes()]).collect();
@@ -156,7 +161,7 @@ fn remove_named_by_connection(headers: &mut HeaderMap) {
 }
 
 /// Keeps the headers of a response that reach the client.
-pub(super) fn answered(headers: &mut HeaderMap) {
+pub(crate) fn answered(headers: &mut HeaderMap) {
     let is_passed = |name: &HeaderName| PASSED.contains(name) || name.as_str().starts_with("x-kubernetes-");
     let removed: Vec<HeaderName> = headers.keys().filter(|name| !is_passed(name)).cloned().collect();
     for name in removed {
@@ -166,7 +171,7 @@ pub(super) fn answered(headers: &mut HeaderMap) {
 
 /// Replaces the length in the header of a response by that of its body, if it is known. They differ if the other server sends both a length
 /// and chunks, and for a client or a proxy behind this server the header counts.
-pub(super) fn set_length(headers: &mut HeaderMap, method: &Method, status: StatusCode, body: Option<u64>) {
+pub(crate) fn set_length(headers: &mut HeaderMap, method: &Method, status: StatusCode, body: Option<u64>) {
     let claimed = headers.remove(header::CONTENT_LENGTH);
     let length = if *method == Method::HEAD || status == StatusCode::NOT_MODIFIED {
         // That of the body that a GET would return.
