@@ -49,6 +49,11 @@ impl ReadVersion {
         ReadVersion { version, problem: None }
     }
 
+    /// Whether a file certainly has not changed since it was read successfully.
+    pub fn is_unchanged(&self, path: &Path) -> bool {
+        self.problem.is_none() && self.version.is_some() && self.version == FileVersion::of(path)
+    }
+
     /// Reads a file if it has changed since it was read successfully.
     pub fn check(&mut self, path: &Path, read: impl FnOnce() -> Result<(), String>) -> FileCheck {
         let version = FileVersion::of(path);
@@ -89,6 +94,8 @@ mod tests {
             ("5 it is not read again", failed("c"), FileCheck::Unchanged),
         ] {
             assert_eq!(read.check(file.path(), || result), want, "{case}");
+            let is_read = matches!(want, FileCheck::Read | FileCheck::Unchanged);
+            assert_eq!(read.is_unchanged(file.path()), is_read, "{case}");
         }
         std::fs::write(file.path(), "changed").unwrap();
         assert_eq!(read.check(file.path(), || Ok(())), FileCheck::Read);

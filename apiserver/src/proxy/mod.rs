@@ -36,6 +36,7 @@ use crate::forwarding::headers::{self, remove_for_this_server};
 use crate::https::{self, host_port};
 use crate::kubelet_client::address::KubeletAddress;
 use crate::kubelet_client::relay::{StreamLife, relay};
+use crate::limits::compute::leave_place;
 use crate::verbs::request::Request;
 use crate::verbs::watch::account;
 use links::Links;
@@ -147,6 +148,7 @@ pub(crate) async fn forward(request: &Request, target: &ProxyTarget) -> Result<R
         )
     })?;
     let failed = |why: String| ApiError::unreachable(format!("error trying to reach service: {why}"));
+    leave_place();
     let stream = target.connect(request).await.map_err(failed)?;
     let path = if path.is_empty() { "/" } else { path };
     let uri: Uri =

@@ -79,13 +79,15 @@ impl SigningKeys {
 
     /// Reads the file again whenever it changes. Does not return if there is a file.
     pub(crate) async fn keep_current(self: Arc<Self>) {
-        if self.file.is_none() {
-            return;
-        }
+        let Some(file) = &self.file else { return };
         let mut ticks = tokio::time::interval(CHECK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
+            // An idle server wakes no other thread.
+            if file.read.lock().is_unchanged(&file.path) {
+                continue;
+            }
             let keys = self.clone();
             // A panic is reported by its thread, and the next tick tries again.
             let _ = tokio::task::spawn_blocking(move || keys.check()).await;

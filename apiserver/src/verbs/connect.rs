@@ -16,6 +16,7 @@ use crate::dispatch;
 use crate::encode::stored;
 use crate::kubelet_client::address::{KubeletAddress, Refusal, is_somewhere_else, own_boot_id};
 use crate::kubelet_client::relay::{StreamLife, relay};
+use crate::limits::compute::leave_place;
 use crate::projection::Projection;
 use crate::proxy::{self, ProxyTarget, Scheme};
 use crate::registry;
@@ -91,6 +92,7 @@ async fn log(request: &Request) -> Result<Response, ApiError> {
     };
     let agent = Agent::new(address, port_of(&found), found.annotation(LOG_KEY))
         .and_then(|agent| check_address(address, &found, &own_boot_id()).map(|()| agent));
+    leave_place();
     let agent = agent
         .map_err(|why| ApiError::plain_internal(format!("annotation {LOG_ADDRESS} of node {node}: {why}")))?;
     let token = request.server.kubelet_tokens.issue(node, request.now());
@@ -105,6 +107,7 @@ async fn kubelet_log(request: &Request, node: &Object, path: &str) -> Result<Res
     let failed = |why: String| ApiError::plain_internal(format!("Get \"{url}\": {why}"));
     let sent = http::Request::get(path).header(header::USER_AGENT, "orlop").body(Empty::new());
     let sent = sent.map_err(|error| failed(error.to_string()))?;
+    leave_place();
     let answer = request.server.kubelets.send(&address, sent).await.map_err(failed)?;
     log_of(answer, &url, request.server.closing.clone()).await
 }
@@ -226,6 +229,7 @@ async fn stream(request: &Request, subresource: &str) -> Result<Response, ApiErr
     let place = kubelets.place().ok_or_else(|| {
         ApiError::too_many_requests("there are too many streams to pods: close others, or try again later", 1)
     })?;
+    leave_place();
     let stream = kubelets.connect(&address).await.map_err(|why| failed(&why))?;
     // Before the request: the kubelet would run a command whose stream cannot begin.
     let switch = client
