@@ -15,7 +15,7 @@ const IDLE_SHARE: u32 = 20;
 /// The unit of processor times in /proc: `USER_HZ` is 100 on all platforms of this program.
 const TICK: Duration = Duration::from_millis(10);
 /// The pages of files that an idle process may keep, bytes: what it uses while it waits, and the C library.
-const KEPT: u64 = 12 << 20;
+const KEPT: u64 = 16 << 20;
 
 /// Looks at this process until it ends.
 pub(crate) async fn release_while_idle() {

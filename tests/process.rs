@@ -60,7 +60,7 @@ fn failure_exits_with_1() {
 /// The pages of the program that only the start uses are no memory of an idle server.
 #[tokio::test]
 async fn idle_server_releases_pages_of_the_program() {
-    const FEW: u64 = 12 << 20;
+    const FEW: u64 = 16 << 20;
     let mut plane = Plane::of(Layout::OneProcess).start().await;
     wait::until("the pages are released", async || match plane.server().resident_file_bytes() {
         few if few <= FEW => Ok(()),
