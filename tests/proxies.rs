@@ -185,6 +185,8 @@ async fn upgraded_connections_pass_through() {
     let answer = head(&mut client).await;
     assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
     assert!(web.last().to_ascii_lowercase().contains("upgrade: websocket"), "{}", web.last());
+    let unasked = unreachable(&plane, &format!("{PODS}/p/proxy/upgrade")).await;
+    assert!(unasked.ends_with("it switched the protocol without a request for it"), "{unasked}");
     client.write_all(b"over and back").await.unwrap();
     let mut got = [0; 13];
     client.read_exact(&mut got).await.unwrap();

@@ -177,6 +177,9 @@ pub(crate) async fn forward(request: &Request, target: &ProxyTarget) -> Result<R
         return Ok(relay(switch, answer, life));
     }
     let answer = exchange::over(stream, sent).await.map_err(failed)?;
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(failed("it switched the protocol without a request for it".to_owned()));
+    }
     Ok(answered(request, answer, Links::of(proxied, prefix, target), place))
 }
 
