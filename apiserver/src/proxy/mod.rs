@@ -1,7 +1,7 @@
 //! `proxy` of nodes, pods and services: forwards a request of a client to an HTTP server in the cluster, and returns its response.
 //!
 //! ```text
-//! verbs::connect ─ selects the target ─▶ Proxy::forward ─▶ kubelet_client (kubelets) or a plain connection (pods, services)
+//! verbs::connect ─ selects the target ─▶ forward ─▶ kubelet_client (kubelets) or a plain connection (pods, services)
 //!                                             │
 //!                                             └─ links: rewrites Location and the links of pages
 //! ```
